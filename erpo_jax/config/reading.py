@@ -1,0 +1,88 @@
+"""From YAML files and `key=value` words to a checked configuration."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from erpo_jax.config.checks import check
+from erpo_jax.config.keys import ConfigError
+from erpo_jax.config.sections import Config
+from erpo_jax.config.tree import FIELDS, SECTIONS
+
+
+def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Config:
+    """Defaults, then each YAML file, then each `key=value` word; checked. Raises ConfigError with one line."""
+    merged = OmegaConf.structured(Config)
+    for file in files:
+        merged = _merge(merged, _read_yaml(Path(file)), str(file))
+    for word in overrides:
+        if "=" not in word:
+            raise ConfigError(f"'{word}' is neither a YAML file nor key=value (for example train.steps=10)")
+        try:
+            layer = OmegaConf.from_dotlist([word])
+        except Exception as error:  # the YAML parser's own errors span many lines
+            raise ConfigError(f"cannot read the override '{word}': {str(error).splitlines()[0]}") from error
+        merged = _merge(merged, layer, f"override '{word}'")
+    try:
+        config = OmegaConf.to_object(merged)
+    except OmegaConfBaseException as error:
+        raise ConfigError(str(error).splitlines()[0]) from error
+    assert isinstance(config, Config)
+    check(config)
+    return config
+
+
+def _read_yaml(path: Path) -> DictConfig:
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], n=1)
+        hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+        raise ConfigError(f"there is no configuration file {path}{hint}")
+    try:
+        layer = OmegaConf.load(path)
+    except Exception as error:
+        raise ConfigError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(layer, DictConfig):
+        raise ConfigError(f"{path} must hold sections of keys, such as 'train:' with 'steps: 10' below it")
+    return layer
+
+
+def _merge(config: DictConfig, layer: DictConfig, where: str) -> DictConfig:
+    for name in _flat_keys(OmegaConf.to_container(layer)):
+        if name not in FIELDS and name not in SECTIONS:
+            known = [*FIELDS, *SECTIONS]
+            near = (
+                difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                or [
+                    full
+                    for full in known
+                    if full.rsplit(".", 1)[-1]
+                    in difflib.get_close_matches(
+                        name.rsplit(".", 1)[-1], [k.rsplit(".", 1)[-1] for k in known], n=1, cutoff=0.6
+                    )
+                ][:1]
+            )
+            hint = f"; did you mean {near[0]}?" if near else "; --help lists every key"
+            raise ConfigError(f"{where}: unknown key {name}{hint}")
+    try:
+        merged = OmegaConf.merge(config, layer)
+    except OmegaConfBaseException as error:
+        full_key = getattr(error, "full_key", None) or "?"
+        raise ConfigError(f"{where}: {full_key}: {str(error).splitlines()[0]}") from error
+    assert isinstance(merged, DictConfig)
+    return merged
+
+
+def _flat_keys(tree: Any, prefix: str = "") -> list[str]:
+    if not isinstance(tree, dict):
+        return [prefix]
+    return [
+        name
+        for child, value in tree.items()
+        for name in _flat_keys(value, f"{prefix}.{child}" if prefix else str(child))
+    ]
