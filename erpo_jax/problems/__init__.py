@@ -1,0 +1,20 @@
+"""Problems as training sees them, the requests made of them, and the programs in the answers."""
+
+from erpo_jax.problems.extraction import extract_program
+from erpo_jax.problems.loading import QUICKSTART_PROBLEMS, ProblemError, load_problems, save_problems
+from erpo_jax.problems.problem import Example, Mode, Problem
+from erpo_jax.problems.prompts import Prompt, PromptError, Prompts
+
+__all__ = [
+    "QUICKSTART_PROBLEMS",
+    "Example",
+    "Mode",
+    "Problem",
+    "ProblemError",
+    "Prompt",
+    "PromptError",
+    "Prompts",
+    "extract_program",
+    "load_problems",
+    "save_problems",
+]
