@@ -1,0 +1,107 @@
+"""pass@k without bias, its mean over problems, and how sure that mean is.
+
+For a problem with n programs of which c are right, the chance that k of them drawn without replacement hold a right one
+is `pass@k = 1 - C(n-c, k) / C(n, k)`; its expectation over samples is the true pass@k for every k <= n.
+
+Intervals are percentile bootstraps *over problems*: problems are drawn with replacement, whole, so the interval speaks
+of the kind of problem the set was drawn from, and holds the noise of the sampled programs too. It knows nothing of what
+no problem showed: where all problems agree (all solved, none solved, one problem) it has no width.
+Left out: estimates for k > n (refused), and intervals for a fixed problem set (they would be narrower).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from erpo_jax.errors import UserError
+
+RESAMPLES = 4000
+CONFIDENCE = 0.95
+_ROUNDING = 1e-9  # sums of equal differences are off by less: no evidence of a sign
+
+
+class EvaluationError(UserError):
+    """A measurement that cannot be made as asked: one line, with the numbers and what would be possible."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over problems with its 95 % bootstrap interval [low, high]."""
+
+    value: float
+    low: float
+    high: float
+    problems: int
+
+    @property
+    def positive(self) -> bool:
+        """Whether the whole interval lies above 0."""
+        return self.low > _ROUNDING
+
+    @property
+    def negative(self) -> bool:
+        """Whether the whole interval lies below 0."""
+        return self.high < -_ROUNDING
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """`1 - C(n-c, k) / C(n, k)` of n programs with c right ones, exact to the last bit.
+
+    Raises EvaluationError unless 0 <= c <= n and 1 <= k <= n.
+    """
+    if not 0 <= c <= n:
+        raise EvaluationError(f"{c} right programs of {n}: the count of right ones must lie between 0 and {n}")
+    if not 1 <= k <= n:
+        raise EvaluationError(f"pass@{k} needs 1 <= k <= n programs a problem, and there are n = {n}")
+    return (math.comb(n, k) - math.comb(n - c, k)) / math.comb(n, k)
+
+
+def reportable(ks: Sequence[int], n: int) -> list[int]:
+    """The k of `ks` to report for n programs a problem, ascending: only 1 when n = 1 (a single sample shows nothing
+    else).
+
+    Raises EvaluationError for a k above n when n > 1.
+    """
+    if n < 1:
+        raise EvaluationError("no programs: pass@k needs at least one program a problem")
+    if n == 1:
+        return [1]
+    for k in ks:
+        if not 1 <= k <= n:
+            raise EvaluationError(f"pass@{k} needs 1 <= k <= n programs a problem, and there are n = {n}")
+    return sorted(set(ks))
+
+
+def by_problem(counts: Sequence[tuple[int, int]], k: int) -> NDArray[np.float64]:
+    """pass@k of each (n, c), shape [problems]. Raises EvaluationError where n < k."""
+    return np.asarray([pass_at_k(n, c, k) for n, c in counts], np.float64)
+
+
+def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> Estimate:
+    """The mean of pass@k over the problems' (n, c), with its interval. Raises EvaluationError where n < k or counts is
+    empty."""
+    return mean_over_problems(by_problem(counts, k))
+
+
+def mean_over_problems(values: NDArray[np.float64]) -> Estimate:
+    """Mean and 95 % bootstrap interval of one value a problem, shape [problems] (a paired difference too)."""
+    if values.size == 0:
+        raise EvaluationError("no problems to average over")
+    means = _resample_weights(values.size) @ values
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Estimate(float(values.mean()), float(low), float(high), int(values.size))
+
+
+@lru_cache(maxsize=4)
+def _resample_weights(problems: int) -> NDArray[np.float64]:
+    """[RESAMPLES, problems]: each row weights the problems of one bootstrap draw. Seeded: the same data, the same
+    interval."""
+    draws = np.random.default_rng(0).multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
+    return draws.astype(np.float64) / problems

@@ -1,0 +1,114 @@
+"""Measure a policy on hidden tests, or compare two measurements.
+
+    python launch/evaluate.py CONFIG.yaml --curve --out before.json            the base at evaluate.temperatures
+    python launch/evaluate.py CONFIG.yaml --policy FOLDER --out after.json     a policy at rollout.temperature
+    ... --against before.json --report report.html                             and at once compare it with the base
+    python launch/evaluate.py --compare before.json after.json --report report.html
+    python launch/evaluate.py CONFIG.yaml --greedy --every 4                   greedy pass@1 on every 4th problem
+    python launch/evaluate.py CONFIG.yaml --regrade GENERATIONS.jsonl.zst      grade saved programs again
+
+Runs as a process of its own: it alone reads hidden tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from erpo_jax import command, evaluate
+from erpo_jax.config import Config
+from erpo_jax.errors import UserError
+from erpo_jax.evaluate import Evaluation
+from erpo_jax.evaluate.progress import ProgressDisplay
+from erpo_jax.evaluate.session import Session, opened, regraded
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = command.parser(__doc__ or "")
+    add = parser.add_argument
+    add("--policy", help="a Hugging Face folder or hub id in place of model.path (an export of a run, say)")
+    add("--curve", action="store_true", help="measure at evaluate.temperatures and rollout.temperature")
+    add(
+        "--temperatures",
+        type=float,
+        nargs="+",
+        metavar="T",
+        help="measure at these; default: rollout.temperature alone",
+    )
+    add("--greedy", action="store_true", help="one greedy answer a problem: pass@1 at temperature 0")
+    add("--every", type=int, default=1, metavar="N", help="use problems 0, N, 2N, ... of the file")
+    add("--out", type=Path, metavar="FILE.json", help="where the measurement is written")
+    add("--generations", type=Path, metavar="FOLDER", help="keep the sampled programs there, one file a temperature")
+    add("--regrade", type=Path, metavar="FILE", help="grade the programs of a generations file, sample nothing")
+    add(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar=("BEFORE.json", "AFTER.json"),
+        help="print the table of two measurements",
+    )
+    add("--against", type=Path, metavar="BASE.json", help="compare what is measured with this measurement of the base")
+    add(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="write the report (and FILE.json) of what was measured or compared",
+    )
+    found = parser.parse_args(argv)
+    if found.greedy + found.curve + (found.temperatures is not None) + (found.regrade is not None) > 1:
+        raise UserError("--greedy, --curve, --temperatures and --regrade exclude one another")
+    if found.every < 1:
+        raise UserError(f"--every {found.every}: must be at least 1")
+    return found
+
+
+def _temperatures(arguments: argparse.Namespace, config: Config) -> list[float]:
+    if arguments.greedy:
+        return [0.0]
+    if arguments.curve:
+        return sorted({*config.evaluate.temperatures, config.rollout.temperature})
+    return sorted(set(arguments.temperatures or [config.rollout.temperature]))
+
+
+def main(argv: list[str]) -> int:
+    arguments = _arguments(argv)
+    if arguments.compare:
+        before, after = map(evaluate.load_evaluation, arguments.compare)
+        _finish(arguments, before, after)
+        return 0
+    base = evaluate.load_evaluation(arguments.against) if arguments.against else None
+    measured = _measure(arguments)
+    if arguments.out:
+        evaluate.save_evaluation(arguments.out, measured)
+        print(f"measurement: {arguments.out}")
+    if base is None:
+        _finish(arguments, measured, None)
+    else:
+        _finish(arguments, base, measured)
+    return 0
+
+
+def _measure(arguments: argparse.Namespace) -> Evaluation:
+    config = command.load_config(arguments.words)
+    if arguments.policy:
+        config.model.path, config.model.revision = arguments.policy, None
+    session = Session.of(config, every=arguments.every)
+    with ProgressDisplay() as display:
+        if arguments.regrade:
+            return regraded(session, arguments.regrade, display.progress)
+        temperatures = _temperatures(arguments, config)
+        samples = 1 if arguments.greedy else config.evaluate.samples
+        evaluate.check_plan(temperatures, session.problems)
+        command.prepare_jax(config)
+        with opened(session) as ready:
+            return ready.measure(temperatures, samples, display.progress, arguments.generations)
+
+
+def _finish(arguments: argparse.Namespace, first: Evaluation, second: Evaluation | None) -> None:
+    print("\n".join(evaluate.lines(first, second)))
+    if arguments.report:
+        print(f"report: {evaluate.write_report(arguments.report, first, second)}")
+
+
+if __name__ == "__main__":
+    command.run(main)
