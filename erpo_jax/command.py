@@ -1,0 +1,72 @@
+"""What every command in launch/ shares: its words, its help, and how a user's mistake ends (one line, exit code 2).
+
+Also the only place that touches process-wide JAX settings (`prepare_jax`), because importing the package sets nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from erpo_jax import config as configuration
+from erpo_jax.config import Config
+from erpo_jax.errors import UserError
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; --help shows how {self.prog} is called")
+
+
+def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
+    """A parser whose `words` are YAML files and `key=value`; with `keys` its --help also lists every key."""
+    made = _Parser(
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"every key, its meaning and its default:\n\n{configuration.describe()}" if keys else None,
+        allow_abbrev=False,
+    )
+    if keys:
+        made.add_argument(
+            "words", nargs="*", metavar="CONFIG.yaml | key=value", help="merged from left to right over the defaults"
+        )
+    return made
+
+
+def load_config(words: Sequence[str]) -> Config:
+    """The configuration that the words on the command line describe. Raises ConfigError."""
+    files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
+    return configuration.load(files, [word for word in words if word not in files])
+
+
+def prepare_jax(config: Config) -> None:
+    """Process-wide JAX settings, before the first device is touched: compilation cache, quiet logs."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import jax
+
+    if config.run.compilation_cache:
+        folder = Path(config.run.compilation_cache).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def run(main: Callable[[list[str]], int | None]) -> NoReturn:
+    """Call `main` with the command's words and exit: 0, its own code, or 2 with one line for a user's mistake."""
+    try:
+        code = main(sys.argv[1:])
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code or 0)

@@ -1,0 +1,124 @@
+"""The run folder: the resolved configuration, where everything else goes, and what makes a run the same run.
+
+runs/<name>/ config.yaml  data.json  metrics.jsonl  tensorboard/  checkpoints/  exports/<version>/
+             rollouts/step-*.jsonl.zst  evaluation/  report.html
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from omegaconf import OmegaConf
+
+from erpo_jax import config as configuration
+from erpo_jax.config import Config
+from erpo_jax.errors import UserError
+from erpo_jax.problems import Problem
+
+# What may change between two sessions of one run: nothing of it changes what a step computes.
+FREE_TO_CHANGE = (
+    "run.",
+    "evaluate.",
+    "train.steps",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+    "train.export_every",
+    "problems.allow_changed_data",
+    "sandbox.workers",
+    "probes.store",
+)
+
+
+class RunFolder:
+    """Paths of one run. `open` makes the folder or checks that it belongs to this configuration."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.exports = path / "exports"
+        self.rollouts = path / "rollouts"
+        self.evaluation = path / "evaluation"
+        self.report = path / "report.html"
+
+    @classmethod
+    def of(cls, config: Config) -> RunFolder:
+        return cls(Path(config.run.folder) / config.run.name)
+
+    @classmethod
+    def open(cls, config: Config) -> RunFolder:
+        """Make the folder, or go on with it. Raises UserError naming each key that differs from the run's own."""
+        run = cls.of(config)
+        file = run.path / "config.yaml"
+        if file.exists():
+            run._refuse_other_config(config, file)
+        try:
+            for folder in (run.path, run.rollouts, run.evaluation, run.exports):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, OmegaConf.to_yaml(OmegaConf.structured(config)))
+        except OSError as error:
+            raise UserError(f"cannot write the run folder {run.path}: {error.strerror}") from error
+        return run
+
+    def _refuse_other_config(self, config: Config, file: Path) -> None:
+        old = configuration.load([file])
+        changed = [
+            f"{name} was {configuration.get(old, name)}, is now {configuration.get(config, name)}"
+            for name in configuration.names()
+            if configuration.get(old, name) != configuration.get(config, name) and not name.startswith(FREE_TO_CHANGE)
+        ]
+        if changed:
+            raise UserError(
+                f"{self.path} holds a run of another configuration ({'; '.join(changed)}); "
+                f"choose another run.name, or give the same values to go on"
+            )
+
+    def check_data(self, problems: Sequence[Problem], *, allow_change: bool) -> None:
+        """Remember the problems of the run; refuse others unless `problems.allow_changed_data` is set."""
+        digests = {problem.id: problem.digest() for problem in problems}
+        file = self.path / "data.json"
+        if file.exists() and not allow_change:
+            old = json.loads(file.read_text())
+            changed = sorted(name for name in old.keys() | digests.keys() if old.get(name) != digests.get(name))
+            if changed:
+                shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+                raise UserError(
+                    f"the problems have changed since the run in {self.path} began ({shown}); "
+                    f"set problems.allow_changed_data=true to go on all the same, or choose another run.name"
+                )
+        write_atomically(file, json.dumps(digests, indent=0))
+
+    def record(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the rollout records of a step, one JSON object per candidate."""
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        packed = zstandard.ZstdCompressor(level=6).compress(text.encode())
+        write_atomically(self.rollouts / f"step-{step:06d}.jsonl.zst", packed)
+
+
+def read_rollouts(file: Path) -> list[dict[str, Any]]:
+    """The records that `RunFolder.record` wrote."""
+    with file.open("rb") as stream:
+        text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write_atomically(file: Path, content: str | bytes) -> None:
+    """The file is the old one or the whole new one, whatever happens to the machine meanwhile."""
+    temporary = file.with_name(file.name + ".tmp")
+    with temporary.open("wb") as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(file)
+
+
+def digest(value: Any) -> str:
+    """A short hash of a dataclass or JSON value."""
+    tree = dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]
