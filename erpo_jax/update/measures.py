@@ -1,0 +1,93 @@
+"""What a step measures, as sums over tokens that are divided once, at the end, by their one global count.
+
+So every value is that of the whole step, however it was cut into micro-batches, rows or devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from erpo_jax.update.advantages import taking_part, tied
+from erpo_jax.update.batch import Batch
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class TokenSums:
+    """Sums and maxima over response tokens, float32 scalars; ratio and clipped over kept candidates' tokens alone."""
+
+    entropy: jax.Array
+    gap: jax.Array
+    gap_max: jax.Array
+    objective: jax.Array
+    ratio: jax.Array
+    ratio_max: jax.Array
+    clipped: jax.Array
+
+    @classmethod
+    def zero(cls) -> TokenSums:
+        return cls(*(jnp.zeros((), jnp.float32) for _ in range(7)))
+
+    def add(self, other: TokenSums) -> TokenSums:
+        return TokenSums(
+            entropy=self.entropy + other.entropy,
+            gap=self.gap + other.gap,
+            gap_max=jnp.maximum(self.gap_max, other.gap_max),
+            objective=self.objective + other.objective,
+            ratio=self.ratio + other.ratio,
+            ratio_max=jnp.maximum(self.ratio_max, other.ratio_max),
+            clipped=self.clipped + other.clipped,
+        )
+
+
+def entropy_and_gap(logprob_rs: jax.Array, entropy_rs: jax.Array, batch: Batch) -> TokenSums:
+    """The sums every response token enters: its entropy, and |trainer's - sampler's log-prob|."""
+    mask_rs = batch.response_mask_rs
+    gap_rs = jnp.where(mask_rs, jnp.abs(logprob_rs - batch.rollout_logprobs_rs), 0.0)
+    zero = TokenSums.zero()
+    return TokenSums(
+        entropy=jnp.sum(jnp.where(mask_rs, entropy_rs, 0.0)),
+        gap=jnp.sum(gap_rs),
+        gap_max=jnp.max(gap_rs),
+        objective=zero.objective,
+        ratio=zero.ratio,
+        ratio_max=zero.ratio_max,
+        clipped=zero.clipped,
+    )
+
+
+def share(part: jax.Array, whole: jax.Array) -> jax.Array:
+    """part / whole in float32; 0 when there is nothing to share."""
+    whole = whole.astype(jnp.float32)
+    return jnp.where(whole > 0.0, part.astype(jnp.float32) / jnp.maximum(whole, 1.0), 0.0)
+
+
+def group_metrics(batch: Batch, advantage_c: jax.Array, kept_c: jax.Array) -> dict[str, jax.Array]:
+    """Shares and means over candidates and groups. A candidate is kept when its weight and advantage are nonzero."""
+    part_bg = taking_part(batch.reward_bg, batch.present_bg)
+    live_b = jnp.any(part_bg, axis=1)
+    here, kept = jnp.sum(batch.present_bg), jnp.sum(kept_c)
+    return {
+        "kept_fraction": share(kept, here),
+        "kept_positive_share": share(jnp.sum(kept_c & (advantage_c > 0.0)), kept),
+        "tied_groups_share": share(jnp.sum(live_b & tied(batch.reward_bg, batch.present_bg)), jnp.sum(live_b)),
+        "advantage_mean": share(jnp.sum(advantage_c), jnp.sum(part_bg)),
+        "advantage_abs_mean": share(jnp.sum(jnp.abs(advantage_c)), jnp.sum(part_bg)),
+        "reward_mean": share(jnp.sum(jnp.where(part_bg, batch.reward_bg, 0.0)), jnp.sum(part_bg)),
+        "candidates": here.astype(jnp.float32),
+    }
+
+
+def token_metrics(sums: TokenSums, response_tokens: jax.Array, kept_tokens: jax.Array) -> dict[str, jax.Array]:
+    """Means and maxima over tokens."""
+    return {
+        "entropy": share(sums.entropy, response_tokens),
+        "logprob_gap_mean": share(sums.gap, response_tokens),
+        "logprob_gap_max": sums.gap_max,
+        "ratio_mean": share(sums.ratio, kept_tokens),
+        "ratio_max": sums.ratio_max,
+        "ratio_clipped_share": share(sums.clipped, kept_tokens),
+    }

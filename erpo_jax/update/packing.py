@@ -1,0 +1,183 @@
+"""Candidates into packed rows, on the host: few shapes, kept candidates first, the same result for the same candidates.
+
+Every candidate is one segment (prompt, then completion; positions from 0) of one row. Candidates that can have a policy
+gradient (`masks.may_learn`) fill rows of their own, first; those that only count for the entropy follow. Both parts are
+whole micro-batches, and their numbers are values, not shapes: a compilation is needed per row length alone.
+Left out: splitting a candidate over rows, and rows of different lengths in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from erpo_jax.config import Config, LossConfig, MaskConfig
+from erpo_jax.update.batch import Batch, BatchError, Candidate
+from erpo_jax.update.masks import may_learn
+
+_ROW_MULTIPLE = 64
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """The shapes a run's batches may have. `len(row_tokens)` bounds the compilations of the step."""
+
+    groups: int
+    """B, groups per update."""
+    group_size: int
+    """G."""
+    micro_batch_rows: int
+    """Rows a micro-batch, over all devices."""
+    row_tokens: tuple[int, ...]
+    """S: the row lengths to choose from, ascending. The last one must hold the longest candidate."""
+    old_logprobs: bool = False
+    """Whether batches carry old log-probs: several updates per rollout."""
+
+    @property
+    def rows(self) -> int:
+        """R: room for one candidate a row, in two parts of whole micro-batches. Empty rows are not computed."""
+        return (-(-self.groups * self.group_size // self.micro_batch_rows) + 1) * self.micro_batch_rows
+
+
+def batch_shape(config: Config) -> BatchShape:
+    """The shapes of a configuration's mini-batches: rows of update.row_tokens and of a half and a quarter of it."""
+    longest = config.update.row_tokens or config.rollout.max_prompt_tokens + config.rollout.max_new_tokens
+    lengths = {-(-longest // (part * _ROW_MULTIPLE)) * _ROW_MULTIPLE for part in (1, 2, 4)}
+    return BatchShape(
+        groups=config.train.problems_per_step // config.update.minibatches,
+        group_size=config.rollout.group_size,
+        micro_batch_rows=config.update.micro_batch_rows,
+        row_tokens=tuple(sorted(lengths)),
+        old_logprobs=config.update.epochs * config.update.minibatches > 1,
+    )
+
+
+def pack(candidates: Sequence[Candidate], shape: BatchShape, mask: MaskConfig, loss: LossConfig) -> Batch:
+    """A batch of numpy arrays. Slots (group, index) without a candidate are absent.
+
+    The row length is the one of `shape.row_tokens` that leaves the fewest slots to compute. Raises BatchError.
+    """
+    reward_bg, present_bg = _rewards(candidates, shape)
+    learns_bg = may_learn(mask, loss, reward_bg, present_bg)
+    here = sorted((item for item in candidates if item.present), key=lambda item: (item.group, item.index))
+    _check_tokens(here, shape)
+    parts = ([c for c in here if learns_bg[c.group, c.index]], [c for c in here if not learns_bg[c.group, c.index]])
+    longest = max((_tokens(item) for item in here), default=1)
+    plans = [
+        (slots, [_first_fit(part, slots) for part in parts]) for slots in shape.row_tokens if slots >= longest
+    ]
+    slots, (kept, others) = min(plans, key=lambda plan: plan[0] * sum(_micro_batches(rows, shape) for rows in plan[1]))
+    kept_micro_batches, other_micro_batches = _micro_batches(kept, shape), _micro_batches(others, shape)
+    placed = dict(enumerate(kept)) | dict(enumerate(others, start=kept_micro_batches * shape.micro_batch_rows))
+    return Batch(
+        **_fill(placed, slots, shape),
+        reward_bg=reward_bg,
+        present_bg=present_bg,
+        kept_micro_batches=np.int32(kept_micro_batches),
+        micro_batches=np.int32(kept_micro_batches + other_micro_batches),
+    )
+
+
+def unpack(batch: Batch, value_rs: np.ndarray) -> dict[int, np.ndarray]:
+    """Flat candidate index -> the values at its completion's tokens, in order."""
+    candidate_rs = np.where(batch.response_mask_rs, batch.candidate_rs, -1)
+    value_rs = np.asarray(value_rs)
+    return {int(c): value_rs[candidate_rs == c] for c in np.unique(candidate_rs) if c >= 0}
+
+
+def _rewards(candidates: Sequence[Candidate], shape: BatchShape) -> tuple[np.ndarray, np.ndarray]:
+    reward_bg = np.zeros((shape.groups, shape.group_size), np.float32)
+    present_bg = np.zeros((shape.groups, shape.group_size), bool)
+    seen: set[tuple[int, int]] = set()
+    for item in candidates:
+        place = (item.group, item.index)
+        if not (0 <= item.group < shape.groups and 0 <= item.index < shape.group_size):
+            raise BatchError(
+                f"candidate {place} (group, index) lies outside {shape.groups} groups of {shape.group_size} candidates"
+            )
+        if place in seen:
+            raise BatchError(f"candidate {place} (group, index) is there twice")
+        seen.add(place)
+        if item.present:
+            reward_bg[place] = item.reward
+            present_bg[place] = True
+    return reward_bg, present_bg
+
+
+def _check_tokens(here: Sequence[Candidate], shape: BatchShape) -> None:
+    for item in here:
+        name = f"candidate {(item.group, item.index)} (group, index)"
+        if not len(item.prompt_ids) or not len(item.completion_ids):
+            empty = "completion" if len(item.prompt_ids) else "prompt"
+            raise BatchError(f"{name} has no {empty}; mark it absent instead")
+        for what, values in (("rollout_logprobs", item.rollout_logprobs), ("old_logprobs", item.old_logprobs)):
+            if values is not None and len(values) != len(item.completion_ids):
+                raise BatchError(f"{name} has {len(values)} {what} for {len(item.completion_ids)} completion tokens")
+        if shape.old_logprobs and item.old_logprobs is None:
+            raise BatchError(f"{name} has no old_logprobs, which several updates per rollout need")
+        if _tokens(item) > shape.row_tokens[-1]:
+            raise BatchError(
+                f"{name} has {_tokens(item)} tokens, a row holds {shape.row_tokens[-1]}; "
+                f"set update.row_tokens to at least {_tokens(item)}"
+            )
+
+
+def _tokens(item: Candidate) -> int:
+    return len(item.prompt_ids) + len(item.completion_ids)
+
+
+def _micro_batches(rows: Sequence[Sequence[Candidate]], shape: BatchShape) -> int:
+    return -(-len(rows) // shape.micro_batch_rows)
+
+
+def _first_fit(part: Sequence[Candidate], slots: int) -> list[list[Candidate]]:
+    """Longest first, each into the first row with room (first-fit decreasing: at most 11/9 of the best, plus one)."""
+    rows: list[list[Candidate]] = []
+    room: list[int] = []
+    for item in sorted(part, key=lambda item: (-_tokens(item), item.group, item.index)):
+        size = _tokens(item)
+        row = next((number for number, free in enumerate(room) if free >= size), len(rows))
+        if row == len(rows):
+            rows.append([])
+            room.append(slots)
+        rows[row].append(item)
+        room[row] -= size
+    return rows
+
+
+def _fill(
+    placed: dict[int, list[Candidate]], slots: int, shape: BatchShape
+) -> dict[str, np.ndarray | None]:
+    rows = shape.rows
+    tokens_rs = np.zeros((rows, slots), np.int32)
+    positions_rs = np.zeros((rows, slots), np.int32)
+    segments_rs = np.zeros((rows, slots), np.int32)
+    candidate_rs = np.full((rows, slots), -1, np.int32)
+    response_mask_rs = np.zeros((rows, slots), bool)
+    rollout_logprobs_rs = np.zeros((rows, slots), np.float32)
+    old_logprobs_rs = np.zeros((rows, slots), np.float32) if shape.old_logprobs else None
+    for row, items in placed.items():
+        start = 0
+        for segment, item in enumerate(items, start=1):
+            middle, end = start + len(item.prompt_ids), start + _tokens(item)
+            tokens_rs[row, start:middle] = item.prompt_ids
+            tokens_rs[row, middle:end] = item.completion_ids
+            positions_rs[row, start:end] = np.arange(end - start)
+            segments_rs[row, start:end] = segment
+            candidate_rs[row, start:end] = item.group * shape.group_size + item.index
+            response_mask_rs[row, middle:end] = True
+            rollout_logprobs_rs[row, middle:end] = item.rollout_logprobs
+            if old_logprobs_rs is not None:
+                old_logprobs_rs[row, middle:end] = item.old_logprobs
+            start = end
+    return {
+        "tokens_rs": tokens_rs,
+        "positions_rs": positions_rs,
+        "segments_rs": segments_rs,
+        "candidate_rs": candidate_rs,
+        "response_mask_rs": response_mask_rs,
+        "rollout_logprobs_rs": rollout_logprobs_rs,
+        "old_logprobs_rs": old_logprobs_rs,
+    }

@@ -1,0 +1,142 @@
+"""Where every token goes, which shapes there are, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+
+from erpo_jax.config import LossConfig, MaskConfig, load
+from erpo_jax.update import BatchError, BatchShape, Candidate, batch_shape, is_truncated, pack, unpack
+
+MASK, LOSS = MaskConfig(), LossConfig()
+
+
+def candidate(group, index, prompt, completion, reward=0.0, **more):
+    return Candidate(prompt, completion, [-0.5] * len(completion), group, index, reward, **more)
+
+
+def test_layout_by_hand():
+    candidates = [
+        candidate(0, 0, [1, 2], [3, 4, 5], reward=1.0),
+        candidate(0, 1, [1, 2], [6], reward=0.0),
+        candidate(1, 0, [7], [8, 9], reward=0.0),
+        candidate(1, 1, [7], [10, 11], reward=1.0),
+    ]
+    batch = pack(candidates, BatchShape(2, 2, 1, (8,)), MASK, LOSS)
+    # the lower half of each group comes first, longest first (equal: by group); then the rest
+    assert batch.tokens_rs[:2].tolist() == [[1, 2, 6, 7, 8, 9, 0, 0], [1, 2, 3, 4, 5, 7, 10, 11]]
+    assert batch.positions_rs[0].tolist() == [0, 1, 2, 0, 1, 2, 0, 0]
+    assert batch.segments_rs[0].tolist() == [1, 1, 1, 2, 2, 2, 0, 0]
+    assert batch.candidate_rs[:2].tolist() == [[1, 1, 1, 2, 2, 2, -1, -1], [0, 0, 0, 0, 0, 3, 3, 3]]
+    assert batch.response_mask_rs[:2].astype(int).tolist() == [[0, 0, 1, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0, 1, 1]]
+    assert batch.rollout_logprobs_rs[0].tolist() == [0, 0, -0.5, 0, -0.5, -0.5, 0, 0]
+    assert (batch.kept_micro_batches, batch.micro_batches) == (1, 2)
+    assert batch.tokens_rs.shape == (5, 8)
+    assert not batch.tokens_rs[2:].any()
+    assert batch.old_logprobs_rs is None
+    assert {c: v.tolist() for c, v in unpack(batch, batch.tokens_rs).items()} == {
+        0: [3, 4, 5], 1: [6], 2: [8, 9], 3: [10, 11],
+    }
+
+
+def test_parts_are_whole_micro_batches(sample):
+    batch = pack(sample(40), BatchShape(4, 4, 4, (18,)), MASK, LOSS)
+    middle, end = 4 * batch.kept_micro_batches, 4 * batch.micro_batches
+    parts = (batch.candidate_rs[:middle], batch.candidate_rs[middle:])
+    kept, others = (set(part[part >= 0].tolist()) for part in parts)
+    # groups of 4, 4, 4 and 2
+    assert len(kept) == len(others) == 7
+    assert not kept & others
+    assert not batch.segments_rs[end:].any()
+
+
+def test_every_token_is_there_once(sample):
+    candidates = sample(41)
+    batch = pack(candidates, BatchShape(4, 4, 2, (24, 48)), MASK, LOSS)
+    found = unpack(batch, batch.tokens_rs)
+    assert {c: v.tolist() for c, v in found.items()} == {
+        4 * c.group + c.index: c.completion_ids for c in candidates if c.present
+    }
+    gaps = unpack(batch, batch.rollout_logprobs_rs)
+    for c in candidates:
+        if c.present:
+            np.testing.assert_allclose(gaps[4 * c.group + c.index], c.rollout_logprobs, rtol=1e-6)
+
+
+def test_absent_candidates_have_no_tokens():
+    absent = candidate(0, 1, [], [], reward=float("nan"), present=False)
+    batch = pack([candidate(0, 0, [1], [2], reward=0.5), absent], BatchShape(1, 3, 1, (8,)), MASK, LOSS)
+    assert batch.present_bg.tolist() == [[True, False, False]]
+    assert batch.reward_bg.tolist() == [[0.5, 0.0, 0.0]]
+    assert np.unique(batch.candidate_rs).tolist() == [-1, 0]
+    empty = pack([absent], BatchShape(1, 3, 1, (8,)), MASK, LOSS)
+    assert (empty.kept_micro_batches, empty.micro_batches, empty.tokens_rs.any()) == (0, 0, False)
+
+
+def test_groups_without_signal_are_not_kept():
+    candidates = [candidate(b, g, [1], [2], reward=[0.3, g / 2][b]) for b in range(2) for g in range(2)]
+    batch = pack(candidates, BatchShape(2, 2, 1, (4,)), MASK, LOSS)
+    assert batch.kept_micro_batches == 1
+    assert np.unique(batch.candidate_rs[0]).tolist() == [-1, 2]
+
+
+def test_row_length_with_the_fewest_slots():
+    shape = BatchShape(1, 4, 1, (8, 16, 32))
+    # all tied: four candidates of 8 fill four rows of 8, of 7 need less room in one row of 32 than in rows of 8 or 16
+    assert pack([candidate(0, g, [1] * 4, [2] * 4) for g in range(4)], shape, MASK, LOSS).tokens_rs.shape[1] == 8
+    assert pack([candidate(0, g, [1] * 5, [2] * 5) for g in range(3)], shape, MASK, LOSS).tokens_rs.shape[1] == 32
+    assert pack([candidate(0, 0, [1] * 5, [2] * 5)], shape, MASK, LOSS).tokens_rs.shape[1] == 16
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([candidate(2, 0, [1], [2])], "outside 2 groups of 2"),
+        ([candidate(0, 0, [1], [2]), candidate(0, 0, [1], [2])], "there twice"),
+        ([candidate(0, 0, [1], [])], "no completion"),
+        ([candidate(0, 0, [], [2])], "no prompt"),
+        ([replace(candidate(0, 0, [1], [2, 3]), rollout_logprobs=[0.0])], "1 rollout_logprobs for 2 completion tokens"),
+        ([candidate(0, 0, [1] * 5, [2] * 4)], "9 tokens, a row holds 8; set update.row_tokens to at least 9"),
+    ],
+)
+def test_refused(bad, message):
+    with pytest.raises(BatchError, match=message):
+        pack(bad, BatchShape(2, 2, 1, (8,)), MASK, LOSS)
+
+
+def test_old_logprobs_are_required_when_asked_for():
+    with pytest.raises(BatchError, match="no old_logprobs"):
+        pack([candidate(0, 0, [1], [2])], BatchShape(1, 1, 1, (8,), old_logprobs=True), MASK, LOSS)
+    given = candidate(0, 0, [1], [2], old_logprobs=[-0.25])
+    assert pack([given], BatchShape(1, 1, 1, (8,), old_logprobs=True), MASK, LOSS).old_logprobs_rs[0, 1] == -0.25
+
+
+def test_shapes_of_a_configuration():
+    shape = batch_shape(load([]))
+    # 1024 + 4096 tokens, and a half and a quarter of it; 16 problems of 16, 8 rows a micro-batch
+    assert shape.row_tokens == (1280, 2560, 5120)
+    assert (shape.groups, shape.group_size, shape.rows, shape.old_logprobs) == (16, 16, 264, False)
+    split = batch_shape(load([], ["update.minibatches=4", "rollout.max_prompt_tokens=96", "rollout.max_new_tokens=96"]))
+    assert (split.groups, split.row_tokens, split.old_logprobs) == (4, (64, 128, 192), True)
+
+
+def test_every_end_id_ends_an_answer():
+    end_ids = (151645, 151643)
+    endings = [[5, 151645], [5, 151643], [5, 6], []]
+    assert [is_truncated(ids, end_ids) for ids in endings] == [False, False, True, True]
+    made = [candidate(0, g, [1], ids) for g, ids in enumerate(endings[:3])]
+    batch = pack(made, BatchShape(1, 3, 1, (16,)), MASK, LOSS)
+    # the end token is in the loss
+    assert {c: v.tolist() for c, v in unpack(batch, batch.tokens_rs).items()} == dict(enumerate(endings[:3]))
+
+
+def test_ids_are_scored_as_sampled():
+    merges = [("p", "r"), ("pr", "i")]
+    tokenizer = Tokenizer(BPE({token: i for i, token in enumerate(["?", "p", "r", "i", "pr", "pri"])}, merges))
+    sampled = [1, 2, 3]
+    text = "".join(tokenizer.id_to_token(i) for i in sampled)
+    assert tokenizer.encode(text).ids == [5]
+    batch = pack([candidate(0, 0, [1], sampled)], BatchShape(1, 1, 1, (16,)), MASK, LOSS)
+    assert batch.tokens_rs[batch.response_mask_rs].tolist() == sampled

@@ -1,0 +1,69 @@
+"""Every mask kind, denominator and sign, and the paper's baselines, against the plain reference."""
+
+import jax
+import numpy as np
+import pytest
+
+from erpo_jax.config import LossConfig, MaskConfig
+from erpo_jax.update.objective import candidate_factors
+from erpo_jax.update.reference import plan, reference_gradient
+
+REWARDS = [[1.0, 1.0, 1.0, 0.25], [0.5] * 4, [0.0, 0.25, 0.5, 0.75], [0.75, 0.0, 0.25, 0.25]]
+
+
+def check(tiny, candidates, distance, mask, loss):
+    policy = tiny.bigram()
+    wanted, parts = reference_gradient(policy, policy.params, candidates, mask=mask, loss=loss, temperature=1.0)
+    found, metrics, _ = tiny.run(candidates, mask=mask, loss=loss)
+    assert distance(found, wanted) < 1e-5
+    assert metrics["loss"] == pytest.approx(float(parts["loss"]), rel=1e-5, abs=1e-7)
+    return metrics
+
+
+@pytest.mark.parametrize("advantage", ["group", "minus_one"])
+@pytest.mark.parametrize("denominator", ["all_tokens", "kept_tokens", "sequences"])
+@pytest.mark.parametrize("sign", ["keep", "negative"])
+@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft"])
+def test_factors_of_every_combination(sample, kind, sign, denominator, advantage):
+    mask, loss = MaskConfig(kind=kind, sign=sign), LossConfig(denominator=denominator, advantage=advantage)
+    weigh = jax.jit(lambda *arrays: candidate_factors(*arrays, mask, loss))
+    for seed in range(10):
+        rewards = [[float("nan")] * 4, *REWARDS[:3]] if seed == 9 else None
+        candidates = sample(seed, rewards)
+        made = plan(candidates, mask, loss)
+        reward_bg, length_c = np.zeros((4, 4), np.float32), np.zeros(16, np.int32)
+        for c in made.candidates:
+            reward_bg[c.group, c.index], length_c[4 * c.group + c.index] = c.reward, len(c.completion_ids)
+        found = weigh(reward_bg, (length_c > 0).reshape(4, 4), length_c)
+        here = [4 * c.group + c.index for c in made.candidates]
+        for values_c, wanted in zip(found, (made.advantages, made.weights, made.scales), strict=True):
+            np.testing.assert_allclose(np.asarray(values_c)[here], wanted, rtol=1e-5, atol=1e-7)
+            assert not np.delete(np.asarray(values_c), here).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "sign", "denominator"),
+    [
+        ("rank", "negative", "kept_tokens"),
+        ("none", "keep", "sequences"),
+        ("below", "negative", "all_tokens"),
+        ("soft", "keep", "kept_tokens"),
+    ],
+)
+def test_gradient_of_some(tiny, sample, distance, kind, sign, denominator):
+    loss = LossConfig(denominator=denominator, entropy_coefficient=0.0)
+    check(tiny, sample(20, REWARDS), distance, MaskConfig(kind=kind, sign=sign), loss)
+
+
+@pytest.mark.parametrize(
+    ("mask", "loss"),
+    [
+        (MaskConfig(kind="below"), LossConfig(advantage="minus_one", entropy_coefficient=0.0)),  # NSR_PCR
+        (MaskConfig(percent=25), LossConfig()),
+    ],
+)
+def test_baselines(tiny, sample, distance, mask, loss):
+    metrics = check(tiny, sample(21, REWARDS), distance, mask, loss)
+    if loss.advantage == "minus_one":
+        assert metrics["kept_positive_share"] == 0
+        assert metrics["kept_fraction"] > 0.25
