@@ -1,21 +1,31 @@
-"""The sandbox as a configuration asks for it: the package itself knows no configuration and imports nothing of ours."""
+"""The sandbox as a configuration asks for it: the package itself knows no configuration of ours."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from erpo_jax.config import SandboxConfig
+from erpo_jax.errors import UserError
 from erpo_jax.problems import Problem
-from erpo_jax.sandbox import Limits, Sandbox
+from erpo_jax.sandbox import Limits, Sandbox, SandboxError
 
 
-def open_sandbox(config: SandboxConfig) -> Sandbox:
-    """The configured sandbox, not yet entered. Raises SandboxError where its isolation is not to be had."""
-    return Sandbox(
-        workers=config.workers,
-        tier=config.tier,
-        preload_numpy=config.preload_numpy,
-        skip_after_timeout=config.skip_after_timeout,
-        unsafe=config.unsafe,
-    )
+@contextmanager
+def open_sandbox(config: SandboxConfig) -> Iterator[Sandbox]:
+    """The configured sandbox, tested and running. Raises UserError where its isolation is not to be had."""
+    try:
+        sandbox = Sandbox(
+            workers=config.workers,
+            tier=config.tier,
+            preload_numpy=config.preload_numpy,
+            skip_after_timeout=config.skip_after_timeout,
+            unsafe=config.unsafe,
+        )
+    except SandboxError as error:
+        raise UserError(str(error)) from error
+    with sandbox:
+        yield sandbox
 
 
 def limits_for(problem: Problem, config: SandboxConfig) -> Limits:

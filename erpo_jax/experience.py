@@ -117,7 +117,8 @@ def score(groups: Sequence[Group], config: RewardConfig) -> None:
                 ambiguous=cast(Literal["count", "drop"], config.ambiguous),
                 quorum=config.quorum,
             )
-            rewards = list(group.consensus.pcr_g)
+            pcr_g = group.consensus.pcr_g
+            rewards = list(pcr_g) if group.consensus.probes_used else [None] * len(pcr_g)
         for attempt, reward in zip(group.attempts, rewards, strict=True):
             attempt.reward = reward
 

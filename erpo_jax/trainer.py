@@ -7,7 +7,7 @@ package this module never imports and a process of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -51,12 +51,12 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
         closing(make_engine(config, policy)) as engine,
     ):
         phase = Phases(display, interrupt)
-        sandbox.self_test()
         introduce(config, policy, sandbox.tier, problems, display)
         with phase("probes") as progress:
             inputs = inputs_of(problems, config, engine=engine, prompts=prompts, sandbox=sandbox, progress=progress)
 
-        display.say(f"inputs   {sum(map(len, inputs.values()))} for {len(inputs)} problems, {phase.seconds()['probes']:.0f} s")
+        count, seconds = sum(map(len, inputs.values())), phase.seconds()["probes"]
+        display.say(f"inputs   {count} for {len(inputs)} problems, {seconds:.0f} s")
         update = RolloutUpdate(policy, config)
         state, first = resume(checkpoints, init_state(policy, config.optimizer), display)
         policy = policy.with_params(state.params)
@@ -86,7 +86,7 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                     with phase("update"):
                         candidates = candidates_of(groups)
                         state, measured = update(state, candidates)
-                        learned = {name: float(np.mean([row[name] for row in measured])) for name in measured[0]}
+                        learned = over_updates(measured)
                     with phase("refresh"):
                         policy = policy.with_params(state.params)
                         engine.refresh(policy, version=step + 1)
@@ -198,6 +198,16 @@ def refuse_broken_sandbox(groups: Sequence[Group]) -> None:
     verdicts = [outcome.verdict for group in groups for attempt in group.attempts for outcome in attempt.outcomes]
     if verdicts and all(verdict == "sandbox_error" for verdict in verdicts):
         raise RunFailed("the sandbox failed on every program of a step; `python -m erpo_jax.sandbox selftest` says how")
+
+
+def over_updates(measured: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The metrics of a step's updates as one row: maxima of maxima, counts of events, means of the rest."""
+    counted = ("nonfinite", "skipped_update", "misplaced_tokens")
+    columns = {name: [float(row[name]) for row in measured] for name in measured[0]}
+    return {
+        name: max(values) if name.endswith("_max") else sum(values) if name in counted else sum(values) / len(values)
+        for name, values in columns.items()
+    }
 
 
 def save_rollouts(run: RunFolder, step: int, groups: Sequence[Group], config: Config) -> None:

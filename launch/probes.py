@@ -63,7 +63,6 @@ def _make(config: Config) -> None:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the table says which sets are short, and why
-        sandbox.self_test()
         make_probes(
             problems, engine=engine, prompts=prompts, sandbox=sandbox, config=config,
             seed=config.train.seed, progress=progress,

@@ -1,4 +1,4 @@
-"""The whole loop on the policy that ships: it learns, it goes on bit for bit where it was stopped, it says what is wrong."""
+"""The whole loop on the policy that ships: it learns, and goes on bit for bit where it was stopped."""
 
 import json
 import os
@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[1]
 SMALL = [
     "problems.limit=6", "train.problems_per_step=2", "train.checkpoint_every=2", "train.steps=4",
     "rollout.group_size=4", "rollout.batch_rows=8", "update.micro_batch_rows=4", "probes.count=3", "probes.attempts=2",
-    "probes.trial_programs=2", "optimizer.learning_rate=1e-3", "optimizer.warmup_steps=1", "evaluate.before_and_after=false",
-    "sandbox.workers=1",
+    "probes.trial_programs=2", "optimizer.learning_rate=1e-3", "optimizer.warmup_steps=1",
+    "evaluate.before_and_after=false", "sandbox.workers=1",
 ]  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def words(folder, name, *more):
 def run(folder, name, *more):
     config = configuration.load([ROOT / "configs" / "quickstart.yaml"], words(folder, name, *more))
     opened = RunFolder.open(config)
-    with Interrupt() as interrupt, Display(config.train.steps, Console(file=open(os.devnull, "w"))) as display:  # noqa: SIM115
+    with Interrupt() as interrupt, Display(config.train.steps, Console(file=open(os.devnull, "w"))) as display:
         train(config, opened, display, interrupt)
     return opened
 

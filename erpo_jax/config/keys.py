@@ -60,6 +60,6 @@ def check_range(name: str, value: Any, item: Field) -> None:
         and (high is None or value <= high)
         and (above is None or value > above)
     ):
-        near = low if low is not None and value < low else high if high is not None and value > high else None
-        hint = f"; the nearest valid value is {near:g}" if near is not None else ""
+        nearest = low if low is not None and value < low else high if high is not None and value > high else None
+        hint = f"; the nearest valid value is {nearest:g}" if nearest is not None else ""
         raise ConfigError(f"{name}={value} is out of range{shown_range(item)}{hint}")

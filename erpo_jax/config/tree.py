@@ -45,7 +45,7 @@ def describe() -> str:
         if head != section:
             section = head
             lines.append(f"\n{section}:")
-        default = item.default if item.default is not dataclasses.MISSING else item.default_factory()  # type: ignore[misc]
+        default = get(Config(), name)
         shown = "null" if default is None else str(default).lower() if isinstance(default, bool) else default
         lines += [f"  # {item.metadata['doc']}{shown_range(item)}", f"  {leaf}: {shown}"]
     return "\n".join(lines).lstrip()

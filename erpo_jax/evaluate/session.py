@@ -20,7 +20,7 @@ from erpo_jax.execution import limits_for, open_sandbox
 from erpo_jax.policy import Policy, load, make_mesh
 from erpo_jax.problems import QUICKSTART_PROBLEMS, Problem, Prompts, load_problems
 from erpo_jax.rollout import JaxEngine
-from erpo_jax.sandbox import Sandbox, SandboxError
+from erpo_jax.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ class Session:
         hidden = load_hidden(config.evaluate.hidden, {problem.id for problem in chosen})
         return cls(config, tuple(chosen), hidden, adapted)
 
-    @contextmanager
     def grader(self, sandbox: Sandbox) -> Grader:
         """A grader for the problems, with the session's limits."""
         return Grader(sandbox, self.problems, self.hidden, lambda problem: limits_for(problem, self.config.sandbox))

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from erpo_jax.errors import UserError
 from erpo_jax.policy.parameters import Parameter, parameters
@@ -76,7 +76,7 @@ def parameter_sharding(mesh: Mesh, parameter: Parameter) -> NamedSharding:
     return NamedSharding(mesh, partition(parameter.axes))
 
 
-def check_fit(spec: ModelSpec, mesh: Mesh) -> None:
+def check_fit(spec: ModelSpec, mesh: Mesh | AbstractMesh) -> None:
     """Raises ShardingError when a parameter's axis is not a multiple of the mesh axes that split it."""
     for parameter in parameters(spec).values():
         for axis in parameter.axes:
@@ -100,7 +100,7 @@ def row_sharding(mesh: Mesh, rank: int = 2) -> NamedSharding:
     return NamedSharding(mesh, partition(("rows", *["tokens"] * (rank - 1))))
 
 
-def _must_divide(what: str, axis: str, size: int, mesh: Mesh) -> None:
+def _must_divide(what: str, axis: str, size: int, mesh: Mesh | AbstractMesh) -> None:
     on = AXES[axis]
     parts = math.prod(mesh.shape[name] for name in on)
     if size % parts:
