@@ -16,6 +16,8 @@ from erpo_jax import config as configuration
 from erpo_jax.config import Config
 from erpo_jax.errors import UserError
 
+QUICKSTART = Path(__file__).parents[1] / "configs" / "quickstart.yaml"
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -32,15 +34,18 @@ def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
     )
     if keys:
         made.add_argument(
-            "words", nargs="*", metavar="CONFIG.yaml | key=value", help="merged from left to right over the defaults"
+            "words",
+            nargs="*",
+            metavar="CONFIG.yaml | key=value",
+            help="merged from left to right over the defaults; without a file, over configs/quickstart.yaml",
         )
     return made
 
 
 def load_config(words: Sequence[str]) -> Config:
-    """The configuration that the words on the command line describe. Raises ConfigError."""
+    """The configuration that the command line describes; without a file, the quickstart's. Raises ConfigError."""
     files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
-    return configuration.load(files, [word for word in words if word not in files])
+    return configuration.load(files or [QUICKSTART], [word for word in words if word not in files])
 
 
 def prepare_jax(config: Config) -> None:

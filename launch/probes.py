@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from pathlib import Path
 
 from erpo_jax import command
 from erpo_jax.config import Config
 from erpo_jax.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def main(argv: list[str]) -> int:
     parser = command.parser(__doc__ or "")
     parser.add_argument("--show", action="store_true", help="show what is stored and stop")
     arguments = parser.parse_args(argv)
-    config = command.load_config(arguments.words or [str(ROOT / "configs" / "quickstart.yaml")])
+    config = command.load_config(arguments.words)
 
     from erpo_jax.probes import ProbeStore, settings_of, show_probes
     from erpo_jax.problems import load_problems
@@ -64,8 +61,13 @@ def _make(config: Config) -> None:
     ):
         warnings.simplefilter("ignore", UserWarning)  # the table says which sets are short, and why
         make_probes(
-            problems, engine=engine, prompts=prompts, sandbox=sandbox, config=config,
-            seed=config.train.seed, progress=progress,
+            problems,
+            engine=engine,
+            prompts=prompts,
+            sandbox=sandbox,
+            config=config,
+            seed=config.train.seed,
+            progress=progress,
         )
 
 

@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
         "--check", action="store_true", help="check configuration, data and sizes, then stop; loads no weights"
     )
     arguments = parser.parse_args(argv)
-    config = command.load_config(arguments.words or [str(ROOT / "configs" / "quickstart.yaml")])
+    config = command.load_config(arguments.words)
 
     from erpo_jax import preflight
 

@@ -58,7 +58,7 @@ class HiddenTests:
 def hidden_path(path: str | Path) -> Path:
     """The file that `path` names; "quickstart" is the set that ships."""
     if str(path) == "quickstart":
-        return Path(str(files("erpo_jax"))) / "assets" / "quickstart" / "hidden.jsonl"
+        return Path(str(files("erpo_jax"))) / "assets" / "quickstart" / "problems" / "hidden.jsonl"
     return Path(path)
 
 

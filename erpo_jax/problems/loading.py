@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from erpo_jax.errors import UserError
 from erpo_jax.problems.problem import Example, Problem
 
-QUICKSTART_PROBLEMS = Path(__file__).parent.parent / "assets" / "quickstart" / "problems.jsonl"
+QUICKSTART_PROBLEMS = Path(__file__).parent.parent / "assets" / "quickstart" / "problems" / "problems.jsonl"
 
 _FIELDS = tuple(item.name for item in dataclasses.fields(Problem))
 _OPTIONAL_TEXTS = ("entry_point", "starter_code", "input_constraints", "date")
