@@ -1,0 +1,110 @@
+"""The hostile corpus in each tier, each program followed by a good one; and the good corpus."""
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
+
+GOOD = Job("print(int(input()) + 1)", ("41\n",))
+LIMITS = {
+    "01_fork_bomb": Limits(cpu_s=1.0),
+    "02_memory_hog": Limits(cpu_s=5.0, memory_mb=200),
+    "05_sleep": Limits(wall_s=1.0),
+    "22_deep_recursion": Limits(cpu_s=10.0),
+    "24_huge_pow": Limits(cpu_s=0.4),
+}
+SHORT = Limits(cpu_s=0.4)
+LOOPS = ("03_infinite_loop", "18_catch_everything", "32_raise_rlimits")
+VERDICT = {"error": "error", "timeout": "timeout", "memory": "memory", "output": "output_limit", "ok-with-output": "ok"}
+
+
+def expectation(text: str) -> tuple[set[str], str | None]:
+    """The verdicts that an EXPECT line allows, and the output where it names one."""
+    line = re.search(r"# EXPECT: (.*)", text).group(1)  # type: ignore[union-attr]
+    words = re.split(r"[;,]", re.sub(r"\(.*?\)", "", line))[0]
+    found = {VERDICT[word] for word in re.findall(r"ok-with-output|output|error|timeout|memory", words)}
+    found |= {"timeout"} if "or timeout" in line else {"memory"} if "or memory" in line else set()
+    output = re.search(r"ok-with-output '(.*?)'", line)
+    return found, None if output is None else output.group(1) + "\n"
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def below(pid: int) -> list[int]:
+    return [found for child in children(pid) for found in (child, *below(child))]
+
+
+def settles(holds: Callable[[], bool], within: float = 5.0) -> bool:
+    """Whether it holds soon: the supervisor of a job ends a moment after it has answered."""
+    end = time.monotonic() + within
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.005)
+    return holds()
+
+
+def test_hostile_programs_get_their_verdict_and_harm_nobody(
+    each: Sandbox, tier: str, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBX_SECRET", "secret")
+    files = sorted((shared_data / "sandbox" / "hostile").glob("*.py"))
+    assert len(files) >= 27
+    at_rest = below(each.worker_pids[0])[: tier == "namespaces"]  # process 1 of the namespace, else nobody
+    open_before = len(os.listdir("/proc/self/fd"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        wrong = []
+        for file in files:
+            text = file.read_text().replace("18777", str(port))
+            function = file.stem.startswith("fn_")
+            limits = LIMITS.get(file.stem, SHORT if file.stem in LOOPS else Limits(cpu_s=2.0))
+            inputs = ("[[1]]", "[[1]]") if function else ("",)
+            job = Job(text, inputs, "function" if function else "stdin", "solve" if function else None, limits)
+            outcomes, (good,) = each.run([job, GOOD])
+            allowed, output = expectation(text)
+            if tier == "seccomp" and file.stem == "11_read_secrets":
+                allowed = {"ok", "error"}  # what this tier says it does not cover
+            for outcome in outcomes:
+                if outcome.verdict not in allowed or (output is not None and outcome.output != output):
+                    wrong.append((file.stem, allowed, outcome))
+                if tier != "seccomp":
+                    assert "LEAK" not in (outcome.output or ""), file.stem
+            if (good.verdict, good.output) != ("ok", "42\n"):
+                wrong.append((file.stem, {"the next program"}, good))
+            assert settles(lambda: below(each.worker_pids[0]) == at_rest), file.stem
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert not wrong
+    assert len(os.listdir("/proc/self/fd")) == open_before
+    for folder in ("/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), "."):
+        assert not os.path.exists(os.path.join(folder, "sandbox_escape_marker"))
+
+
+def test_big_output_and_fresh_function_state(
+    sandbox: Sandbox, shared_data: Path, run_one: Callable[..., Outcome]
+) -> None:
+    hostile = shared_data / "sandbox" / "hostile"
+    big = run_one(sandbox, (hostile / "37_big_output_ok.py").read_text())
+    assert (big.verdict, len(big.output or "")) == ("ok", 800_000)
+    job = Job((hostile / "fn_mutates_arg.py").read_text(), ("[[1]]",) * 3, "function", "solve")
+    assert [outcome.output for outcome in sandbox.run([job])[0]] == ["1", "1", "1"]
+
+
+def test_good_programs_give_the_output_of_a_plain_interpreter(each: Sandbox, shared_data: Path) -> None:
+    cases = json.loads((shared_data / "sandbox" / "good" / "jobs.json").read_text())
+    found = each.run([Job(case["code"], tuple(case["inputs"])) for case in cases])
+    right = sum(
+        (outcome.verdict, outcome.output) == ("ok", output)
+        for case, outcomes in zip(cases, found, strict=True)
+        for output, outcome in zip(case["outputs"], outcomes, strict=True)
+    )
+    assert right == 200
