@@ -135,13 +135,13 @@ class Decoder(nnx.Module):
     ) -> tuple[jax.Array, KVCache]:
         """One more token per row: hidden [R, D] after the final norm, and the cache with this token at `slot`.
 
-        `slot` is one int32 scalar for all rows; `positions_r` are each row's own. A loop passes
-        `weights = decoder.decode_weights()`, made once outside it.
+        `slot` is one int32 scalar for all rows, or each row's own, int32 [R]; `positions_r` are each row's own. A loop
+        passes `weights = decoder.decode_weights()`, made once outside it.
         """
         weights = self.decode_weights() if weights is None else weights
-        rows = tokens_r.shape[0]
-        segments_rc = jax.lax.dynamic_update_slice(
-            cache.segments_rc, jnp.ones((rows, 1), jnp.int32), (jnp.zeros((), slot.dtype), slot))
+        slots_r = jnp.broadcast_to(slot, tokens_r.shape)
+        here_rc = jnp.arange(cache.segments_rc.shape[1], dtype=slot.dtype)[None] == slots_r[:, None]
+        segments_rc = jnp.where(here_rc, jnp.ones((), jnp.int32), cache.segments_rc)
         visible_rc = segments_rc != 0
         rope = rotary_tables(self.spec, positions_r[:, None])
         with jax.named_scope("embed"):
@@ -271,4 +271,11 @@ def _rms_norm(x: jax.Array, weight: jax.Array, eps: float) -> jax.Array:
 
 def _write(cache_rjch: jax.Array, new_rsjh: jax.Array, slot: jax.Array) -> jax.Array:
     zero = jnp.zeros((), slot.dtype)
-    return jax.lax.dynamic_update_slice(cache_rjch, new_rsjh.swapaxes(1, 2), (zero, zero, slot, zero))
+    if slot.ndim == 0:
+        return jax.lax.dynamic_update_slice(cache_rjch, new_rsjh.swapaxes(1, 2), (zero, zero, slot, zero))
+
+    def one(cache_jch: jax.Array, new_sjh: jax.Array, slot: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_update_slice(cache_jch, new_sjh.swapaxes(0, 1), (zero, slot, zero))
+
+    # batched over rows it is one scatter, in place and split over the mesh as the rows are
+    return jax.vmap(one)(cache_rjch, new_rsjh, slot)

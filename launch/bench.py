@@ -1,0 +1,52 @@
+"""Benchmarks. `python launch/bench.py rollout --help` lists the options of one.
+
+rollout: the embedded engine against transformers.generate (needs the `bench` extra).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from erpo_jax.errors import UserError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    defaults = argparse.ArgumentDefaultsHelpFormatter
+    rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
+    options = parser.parse_args(arguments)
+    try:
+        lines: list[str] = options.run(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return 0
+
+
+def rollout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="quickstart", help="checkpoint folder, hub id, or 'quickstart'")
+    parser.add_argument("--batch", type=int, default=32, help="prompts sampled side by side")
+    parser.add_argument("--new-tokens", type=int, default=128, help="tokens sampled per prompt")
+    parser.add_argument("--prompts", type=Path, help="JSONL with 'prompt' or 'statement'; without it random tokens")
+    parser.add_argument("--prompt-tokens", type=int, default=64, help="length of the random prompts")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="compute dtype of both")
+    parser.add_argument("--repeats", type=int, default=3, help="measured runs of each, alternating")
+    parser.add_argument("--threads", type=int, default=2, help="processors that both may use")
+
+    def run(options: argparse.Namespace) -> list[str]:
+        from erpo_jax.benchmarks.rollout import compare, machine
+
+        result = compare(
+            options.model, batch=options.batch, new_tokens=options.new_tokens, prompts=options.prompts,
+            prompt_tokens=options.prompt_tokens, dtype=options.dtype, repeats=options.repeats, threads=options.threads)
+        return [machine(), *result.lines()]
+
+    parser.set_defaults(run=run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
