@@ -104,12 +104,12 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                         )
                     if step % config.train.checkpoint_every == 0 or step == config.train.steps:
                         checkpoints.save(step, state, {"weights_version": step})
-                    every = config.train.export_every
-                    if step == config.train.steps or (every and step % every == 0):
+                    if config.train.export_every and step % config.train.export_every == 0:
                         export_step(policy, run, step)
             except (Stopped, RunFailed):
                 checkpoints.save(step, state, {"weights_version": step})
                 raise
+        export_step(policy, run, step)
     return step
 
 

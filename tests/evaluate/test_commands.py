@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import load_command
 
 from erpo_jax.errors import UserError
 from erpo_jax.evaluate import load_evaluation, load_generations
+from tests.evaluate.conftest import load_command
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from test_curve import BASE, HOT, evaluation, point
 
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.generations import Answer
@@ -13,6 +12,7 @@ from erpo_jax.evaluate.plots import ticks
 from erpo_jax.evaluate.provenance import of_problems, weights_hash
 from erpo_jax.evaluate.report import write_report
 from erpo_jax.problems import Problem
+from tests.evaluate.test_curve import BASE, HOT, evaluation, point
 
 PROVENANCE = {
     "hidden_hash": "h",
