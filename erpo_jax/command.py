@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from erpo_jax import config as configuration
 from erpo_jax.config import Config
@@ -22,6 +22,10 @@ QUICKSTART = Path(__file__).parents[1] / "configs" / "quickstart.yaml"
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; --help shows how {self.prog} is called")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Flags may stand between the words."""
+        return self.parse_intermixed_args(args, namespace)
 
 
 def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
@@ -63,6 +67,7 @@ def prepare_jax(config: Config) -> None:
 
 def run(main: Callable[[list[str]], int | None]) -> NoReturn:
     """Call `main` with the command's words and exit: 0, its own code, or 2 with one line for a user's mistake."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that torch is missing is no news here
     try:
         code = main(sys.argv[1:])
     except UserError as error:

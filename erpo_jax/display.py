@@ -46,7 +46,6 @@ class Display:
         self._phases = _progress()
         self._total = self._steps.add_task("steps", total=total_steps)
         self._last_line = 0.0
-        self._headed = False
 
     def __enter__(self) -> Display:
         if self.console.is_terminal:
@@ -79,9 +78,6 @@ class Display:
         if self._live is not None:
             self._live.update(self._view())
             return
-        if not self._headed:
-            self.say("  ".join(["step", *(head for head, _ in COLUMNS.values())]))
-            self._headed = True
         cells = [f"{head} {form.format(values[name])}" for name, (head, form) in COLUMNS.items() if name in values]
         self.say(f"step {step}  " + "  ".join(cells))
 

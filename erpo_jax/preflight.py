@@ -5,13 +5,14 @@ Left out: devices and weights. A run meets those next, and says as clearly what 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from jax.sharding import AbstractMesh
 
 from erpo_jax.config import Config
 from erpo_jax.errors import UserError
-from erpo_jax.policy import MESH_AXES, QUICKSTART, ModelSpec, check_fit, read_json
+from erpo_jax.policy import HUB_ID, MESH_AXES, QUICKSTART, ModelSpec, check_fit, read_json, resolve
 from erpo_jax.problems import load_problems
 
 
@@ -26,6 +27,8 @@ def check(config: Config, *, needs_data: bool = False) -> list[str]:
 def _check_model(config: Config) -> list[str]:
     folder = QUICKSTART if config.model.path == "quickstart" else Path(config.model.path)
     file = folder / "config.json" if folder.is_dir() else Path(config.model.shape or "")
+    if not folder.is_dir() and not re.fullmatch(HUB_ID, config.model.path):
+        resolve(config.model.path)  # says what is wrong with it
     if not folder.is_dir() and not config.model.shape:
         return [f"model     {config.model.path}: not on this machine and no model.shape, so its sizes are not checked"]
     spec = ModelSpec.from_hf(read_json(file))

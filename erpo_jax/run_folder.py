@@ -56,7 +56,7 @@ class RunFolder:
         """Make the folder, or go on with it. Raises UserError naming each key that differs from the run's own."""
         run = cls.of(config)
         file = run.path / "config.yaml"
-        if file.exists():
+        if file.exists() and run.has_begun():
             run._refuse_other_config(config, file)
         try:
             for folder in (run.path, run.rollouts, run.evaluation, run.exports):
@@ -65,6 +65,11 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"cannot write the run folder {run.path}: {error.strerror}") from error
         return run
+
+    def has_begun(self) -> bool:
+        """Whether anything in the folder depends on the configuration: a measurement, a step, or a checkpoint."""
+        begun = (self.path / "metrics.jsonl", self.checkpoints, self.evaluation)
+        return any(item.exists() and (item.is_file() or any(item.iterdir())) for item in begun)
 
     def _refuse_other_config(self, config: Config, file: Path) -> None:
         old = configuration.load([file])

@@ -58,7 +58,7 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
         count, seconds = sum(map(len, inputs.values())), phase.seconds()["probes"]
         display.say(f"inputs   {count} for {len(inputs)} problems, {seconds:.0f} s")
         update = RolloutUpdate(policy, config)
-        state, first = resume(checkpoints, init_state(policy, config.optimizer), display)
+        state, first = resume(checkpoints, init_state(policy, config.optimizer), config.train.steps, display)
         policy = policy.with_params(state.params)
         engine.refresh(policy, version=first)
         step, nonfinite = first, 0
@@ -107,7 +107,8 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                     if config.train.export_every and step % config.train.export_every == 0:
                         export_step(policy, run, step)
             except (Stopped, RunFailed):
-                checkpoints.save(step, state, {"weights_version": step})
+                if step:
+                    checkpoints.save(step, state, {"weights_version": step})
                 raise
         export_step(policy, run, step)
     return step
@@ -182,13 +183,19 @@ def seeds_of_step(step: int, config: Config) -> list[int]:
     return [int((start + (step * count + place) * spacing) % 2**31) for place in range(count)]
 
 
-def resume(checkpoints: Checkpoints, state: TrainState, display: Display) -> tuple[TrainState, int]:
-    """The newest checkpoint and its step, or the fresh state and 0."""
+def resume(checkpoints: Checkpoints, state: TrainState, total: int, display: Display) -> tuple[TrainState, int]:
+    """The newest checkpoint and its step, or the fresh state and 0. Raises UserError when that is beyond `total` steps."""
     steps = checkpoints.steps()
     if not steps:
         return state, 0
+    if steps[-1] > total:
+        raise UserError(
+            f"the run has {steps[-1]} steps already and train.steps={total} is fewer; give at least {steps[-1]}, take an "
+            f"earlier checkpoint with launch/export.py, or choose another run.name"
+        )
     restored, _ = checkpoints.restore(steps[-1], state)
-    display.say(f"going on from the checkpoint after step {steps[-1] - 1}")
+    done = steps[-1] == total
+    display.say(f"finished {total} of {total} steps" if done else f"going on after {steps[-1]} of {total} steps")
     display.start_at(steps[-1])
     return restored, steps[-1]
 

@@ -11,8 +11,10 @@ The same command goes on with the same run: after Ctrl-C, after a crash, or to s
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 from erpo_jax import command
@@ -47,9 +49,9 @@ def _run(config: Config) -> int:
     before, after = run.evaluation / "before.json", run.evaluation / f"after-{config.train.steps}.json"
     if config.evaluate.before_and_after and not before.exists():
         print("measuring the untrained policy over its temperatures", flush=True)
-        ended = subprocess.run([*EVALUATE, str(run.path / "config.yaml"), "--curve", "--out", str(before)], check=False)
-        if ended.returncode:
-            return ended.returncode
+        code = _measure_untrained(run.path / "config.yaml", before)
+        if code:
+            return code
 
     if not after.exists():
         code = _train(config, run)
@@ -67,6 +69,18 @@ def _run(config: Config) -> int:
     os.execv(EVALUATE[0], [*EVALUATE, *words, "--report", str(run.report)])
 
 
+def _measure_untrained(settings: Path, out: Path) -> int:
+    measure = subprocess.Popen([*EVALUATE, str(settings), "--curve", "--out", str(out)])
+    while True:
+        try:
+            code = measure.wait()
+        except KeyboardInterrupt:
+            continue  # the terminal has told it too; wait for its end
+        if code in (130, -signal.SIGINT):
+            print("the measurement was stopped; the same command begins it again", file=sys.stderr)
+        return code
+
+
 def _train(config: Config, run: object) -> int:
     command.prepare_jax(config)
 
@@ -76,9 +90,10 @@ def _train(config: Config, run: object) -> int:
 
     try:
         with Interrupt() as interrupt, Display(config.train.steps) as display:
+            warnings.showwarning = lambda message, *_: display.say(f"warning: {message}")
             train(config, run, display, interrupt)  # type: ignore[arg-type]
     except Stopped as stopped:
-        print(f"{stopped}; a checkpoint of the last finished step is saved; the same command goes on", file=sys.stderr)
+        print(f"{stopped}; every finished step is saved; the same command goes on", file=sys.stderr)
         return 128 + stopped.signum
     except RunFailed as failed:
         print(f"failed: {failed}", file=sys.stderr)

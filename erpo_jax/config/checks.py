@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from erpo_jax.config.keys import ConfigError, check_range
 from erpo_jax.config.sections import Config
 from erpo_jax.config.tree import FIELDS, get
@@ -11,6 +13,11 @@ def check(config: Config) -> None:
     """Ranges, choices, and the sizes that must divide. Needs no device and no checkpoint. Raises ConfigError."""
     for name, item in FIELDS.items():
         check_range(name, get(config, name), item)
+    if config.update.minibatches > config.train.problems_per_step:
+        raise ConfigError(
+            f"update.minibatches={config.update.minibatches} is more than train.problems_per_step="
+            f"{config.train.problems_per_step}: whole groups are split; use at most {config.train.problems_per_step}"
+        )
     if config.train.problems_per_step % config.update.minibatches:
         _must_divide(
             "train.problems_per_step",
@@ -41,8 +48,16 @@ def check(config: Config) -> None:
         raise ConfigError(
             f"update.row_tokens={config.update.row_tokens} cannot hold one candidate: rollout.max_prompt_tokens + "
             f"rollout.max_new_tokens = {config.rollout.max_prompt_tokens} + {config.rollout.max_new_tokens} "
-            f"= {longest}; "
-            f"use 0 or at least {longest}"
+            f"= {longest}; use 0 or at least {longest}"
+        )
+    if config.evaluate.before_and_after and config.problems.path != config.evaluate.problems == "quickstart":
+        raise ConfigError(
+            f"problems.path={config.problems.path}, but evaluate.problems=quickstart would be measured; "
+            f"set evaluate.problems and evaluate.hidden to yours, or evaluate.before_and_after=false"
+        )
+    if not config.run.name or config.run.name != Path(config.run.name).name:
+        raise ConfigError(
+            f"run.name={config.run.name} must be one folder name, without '/'; run.folder says where it is"
         )
     for k in config.evaluate.k:
         if not 1 <= k <= config.evaluate.samples:

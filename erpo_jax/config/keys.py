@@ -36,9 +36,9 @@ def shown_range(item: Field) -> str:
     if bounds["choices"]:
         return f" [{' | '.join(bounds['choices'])}]"
     parts = [
-        f"> {bounds['above']:g}" if bounds["above"] is not None else "",
-        f">= {bounds['low']:g}" if bounds["low"] is not None else "",
-        f"<= {bounds['high']:g}" if bounds["high"] is not None else "",
+        f"> {bounds['above']}" if bounds["above"] is not None else "",
+        f">= {bounds['low']}" if bounds["low"] is not None else "",
+        f"<= {bounds['high']}" if bounds["high"] is not None else "",
     ]
     shown = ", ".join(part for part in parts if part)
     return f" [{shown}]" if shown else ""
@@ -61,5 +61,5 @@ def check_range(name: str, value: Any, item: Field) -> None:
         and (above is None or value > above)
     ):
         nearest = low if low is not None and value < low else high if high is not None and value > high else None
-        hint = f"; the nearest valid value is {nearest:g}" if nearest is not None else ""
+        hint = f"; the nearest valid value is {nearest}" if nearest is not None else ""
         raise ConfigError(f"{name}={value} is out of range{shown_range(item)}{hint}")

@@ -27,7 +27,10 @@ def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Config:
         try:
             layer = OmegaConf.from_dotlist([word])
         except Exception as error:  # the YAML parser's own errors span many lines
-            raise ConfigError(f"cannot read the override '{word}': {str(error).splitlines()[0]}") from error
+            raise ConfigError(
+                f"cannot read the override '{word}': {_said(error)}; a text with braces or colons needs quotes: "
+                f"'key=\"...\"'"
+            ) from error
         merged = _merge(merged, layer, f"override '{word}'")
     try:
         config = OmegaConf.to_object(merged)
@@ -46,10 +49,17 @@ def _read_yaml(path: Path) -> DictConfig:
     try:
         layer = OmegaConf.load(path)
     except Exception as error:
-        raise ConfigError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{path} is not valid YAML: {_said(error)}") from error
     if not isinstance(layer, DictConfig):
         raise ConfigError(f"{path} must hold sections of keys, such as 'train:' with 'steps: 10' below it")
     return layer
+
+
+def _said(error: Exception) -> str:
+    """A YAML error in one line, with its place."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else str(problem)
 
 
 def _merge(config: DictConfig, layer: DictConfig, where: str) -> DictConfig:
@@ -69,11 +79,21 @@ def _merge(config: DictConfig, layer: DictConfig, where: str) -> DictConfig:
             )
             hint = f"; did you mean {near[0]}?" if near else "; --help lists every key"
             raise ConfigError(f"{where}: unknown key {name}{hint}")
+    for name in SECTIONS:
+        if layer.get(name) is not None and not isinstance(layer[name], DictConfig):
+            first = next(full for full in FIELDS if full.startswith(f"{name}."))
+            raise ConfigError(f"{where}: {name} is a section of keys, not a value; set a key of it, such as {first}")
     try:
         merged = OmegaConf.merge(config, layer)
     except OmegaConfBaseException as error:
-        full_key = getattr(error, "full_key", None) or "?"
-        raise ConfigError(f"{where}: {full_key}: {str(error).splitlines()[0]}") from error
+        listed = [
+            name
+            for name in _flat_keys(OmegaConf.to_container(layer))
+            if name in FIELDS and "list" in str(error).lower()
+        ]
+        key = getattr(error, "full_key", None) or ", ".join(listed) or "a value"
+        hint = "; a list is written [1, 16]" if listed else ""
+        raise ConfigError(f"{where}: {key}: {str(error).splitlines()[0]}{hint}") from error
     assert isinstance(merged, DictConfig)
     return merged
 

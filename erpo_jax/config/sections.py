@@ -95,7 +95,7 @@ class ProbesConfig:
 
 @dataclass
 class RolloutConfig:
-    engine: str = key("jax", "what samples: jax is the embedded sampler, vllm is a vLLM server", choices=("jax",))
+    engine: str = key("jax", "what samples: jax is the embedded sampler", choices=("jax",))
     group_size: int = key(16, "G, candidate programs per problem and step", low=1)
     temperature: float = key(
         1.0, "sampling temperature T; log-probs, ratios and entropies are of logits / T", above=0.0

@@ -1,7 +1,7 @@
 """The policy: Flax NNX decoders of the Qwen3, Qwen2 and Llama families, sharded; Hugging Face folders in and out."""
 
 from erpo_jax.policy.exporting import export
-from erpo_jax.policy.loading import QUICKSTART, abstract, init, load, resolve
+from erpo_jax.policy.loading import HUB_ID, QUICKSTART, abstract, init, load, resolve
 from erpo_jax.policy.model import Decoder, DecodeWeights, KVCache
 from erpo_jax.policy.parameters import Parameter, parameters
 from erpo_jax.policy.policy import Policy, read_json
@@ -17,6 +17,7 @@ from erpo_jax.policy.sharding import (
 from erpo_jax.policy.spec import CheckpointError, ModelSpec, RopeScaling
 
 __all__ = [
+    "HUB_ID",
     "MESH_AXES",
     "QUICKSTART",
     "CheckpointError",

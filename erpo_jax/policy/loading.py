@@ -26,6 +26,7 @@ from erpo_jax.policy.policy import Policy, read_json
 from erpo_jax.policy.sharding import check_fit, parameter_sharding, partition
 from erpo_jax.policy.spec import CheckpointError, ModelSpec
 
+HUB_ID = r"[\w-][\w.-]*/[\w.-]+"
 QUICKSTART = Path(__file__).parent.parent / "assets" / "quickstart"
 _HUB_FILES = ("*.safetensors", "*.json", "tokenizer*", "*.txt", "*.jinja", "*.model")
 
@@ -115,7 +116,7 @@ def resolve(path: str | Path, revision: str | None = None) -> Path:
         return folder
     if folder.exists():
         raise CheckpointError(f"{folder} is a file; a checkpoint is a folder with config.json and safetensors files")
-    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(path)):
+    if not re.fullmatch(HUB_ID, str(path)):
         parent = folder.parent if folder.parent.is_dir() else Path()
         near = difflib.get_close_matches(folder.name, [item.name for item in parent.iterdir() if item.is_dir()], n=1)
         hint = f"; did you mean {parent / near[0]}?" if near else ""

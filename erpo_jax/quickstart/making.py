@@ -54,9 +54,6 @@ def make(out: Path, recipe: Recipe, *, overwrite: bool = False, say: Callable[[s
         save_tokenizer(tokenizer, source)
         _write_json(source / "config.json", hf_config())
         _write_json(source / "generation_config.json", generation_config())
-        kept = out / "README.md"
-        if kept.is_file():
-            shutil.copy(kept, source)
         policy = init(spec(), make_mesh(), recipe.seed, source, remat=False)
 
         def report(at: Progress) -> None:

@@ -48,8 +48,10 @@ def weights(mask: MaskConfig, reward_bg: Array, advantage_bg: Array, present_bg:
         weight_bg = 1.0 - ranks(reward_bg, part_bg).astype(xp.float32) / last_b[:, None]
     elif mask.kind == "below":
         weight_bg = (reward_bg < mask.threshold).astype(xp.float32)
-    else:
+    elif mask.kind == "none":
         weight_bg = xp.ones(reward_bg.shape, xp.float32)
+    else:
+        raise ValueError(f"mask.kind={mask.kind} has no branch here")
     if mask.sign == "negative":
         weight_bg = xp.where(advantage_bg < 0.0, weight_bg, 0.0)
     weight_bg = xp.where(part_bg, weight_bg, 0.0).astype(xp.float32)
