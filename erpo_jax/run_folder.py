@@ -58,6 +58,7 @@ class RunFolder:
         file = run.path / "config.yaml"
         if file.exists() and run.has_begun():
             run._refuse_other_config(config, file)
+            run._refuse_fewer_steps(config.train.steps)
         try:
             for folder in (run.path, run.rollouts, run.evaluation, run.exports):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +83,14 @@ class RunFolder:
             raise UserError(
                 f"{self.path} holds a run of another configuration ({'; '.join(changed)}); "
                 f"choose another run.name, or give the same values to go on"
+            )
+
+    def _refuse_fewer_steps(self, steps: int) -> None:
+        done = max((int(item.name) for item in self.checkpoints.glob("*") if item.name.isdecimal()), default=0)
+        if done > steps:
+            raise UserError(
+                f"{self.path} has {done} steps already and train.steps={steps} is fewer; give at least {done}, take an "
+                f"earlier checkpoint with launch/export.py, or choose another run.name"
             )
 
     def check_data(self, problems: Sequence[Problem], *, allow_change: bool) -> None:

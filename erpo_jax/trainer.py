@@ -184,15 +184,10 @@ def seeds_of_step(step: int, config: Config) -> list[int]:
 
 
 def resume(checkpoints: Checkpoints, state: TrainState, total: int, display: Display) -> tuple[TrainState, int]:
-    """The newest checkpoint and its step, or the fresh state and 0. Raises UserError when that is beyond `total` steps."""
+    """The newest checkpoint and its step, or the fresh state and 0."""
     steps = checkpoints.steps()
     if not steps:
         return state, 0
-    if steps[-1] > total:
-        raise UserError(
-            f"the run has {steps[-1]} steps already and train.steps={total} is fewer; give at least {steps[-1]}, take an "
-            f"earlier checkpoint with launch/export.py, or choose another run.name"
-        )
     restored, _ = checkpoints.restore(steps[-1], state)
     done = steps[-1] == total
     display.say(f"finished {total} of {total} steps" if done else f"going on after {steps[-1]} of {total} steps")

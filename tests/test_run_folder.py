@@ -22,7 +22,7 @@ def test_the_same_configuration_goes_on_with_more_steps(tmp_path):
 
 
 def test_another_configuration_is_refused_with_each_key(tmp_path):
-    opened(tmp_path)
+    (opened(tmp_path).path / "metrics.jsonl").touch()
     with pytest.raises(UserError) as error:
         opened(tmp_path, "mask.percent=40", "train.seed=1")
     assert "mask.percent was 50, is now 40" in str(error.value)
@@ -53,3 +53,19 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "r").write_text("a file is in the way")
     with pytest.raises(UserError, match="cannot write the run folder"):
         opened(tmp_path)
+
+
+def test_a_folder_in_which_nothing_has_begun_takes_another_configuration(tmp_path):
+    run = RunFolder.of(configuration.load([], [f"run.folder={tmp_path}", "run.name=r"]))
+    run.path.mkdir()
+    (run.path / "config.yaml").write_text("model:\n  path: a-typo\n")
+    opened(tmp_path)
+    assert configuration.load([run.path / "config.yaml"]).model.path == "quickstart"
+
+
+def test_fewer_steps_than_are_done_are_refused_and_the_configuration_stays(tmp_path):
+    run = opened(tmp_path, "train.steps=8")
+    (run.checkpoints / "6").mkdir(parents=True)
+    with pytest.raises(UserError, match="has 6 steps already and train.steps=4 is fewer; give at least 6"):
+        opened(tmp_path, "train.steps=4")
+    assert configuration.load([run.path / "config.yaml"]).train.steps == 8

@@ -89,7 +89,7 @@ class ProbesConfig:
         choices=("auto", "rules", "model", "none"),
     )
     store: str = key(
-        "probes", "folder of stored probes; a problem's probes are made once per problem and generator settings"
+        "runs/probes", "folder of stored probes; a problem's probes are made once per problem and generator settings"
     )
 
 
