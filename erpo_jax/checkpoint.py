@@ -7,6 +7,8 @@ that is told to stop must know that its checkpoint is on disk.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -59,18 +61,33 @@ class Checkpoints:
         """
         if step not in self.steps():
             raise UserError(f"{self._folder} has no checkpoint of step {step}; it has {self.steps() or 'none'}")
-        self._refuse_other_arrays(step, like)
-        state = self._manager.load(step, _abstract(like))
-        return state, dict(self._manager.metadata(step).custom_metadata or {})
+        with self._damage_said(step):
+            self._refuse_other_arrays(step, like)
+            state = self._manager.load(step, _abstract(like))
+            return state, dict(self._manager.metadata(step).custom_metadata or {})
 
     def restore_params(self, step: int, like: Any) -> Any:
         """The `params` of the state saved at `step`, alone: the optimizer's arrays are not read."""
         if step not in self.steps():
             raise UserError(f"{self._folder} has no checkpoint of step {step}; it has {self.steps() or 'none'}")
-        self._refuse_other_arrays(step, {"params": like})
         partial = ocp.options.PyTreeOptions(loading=ocp.options.PyTreeOptions.Loading(partial_load=True))
-        with ocp.Context(pytree_options=partial):
+        with self._damage_said(step), ocp.Context(pytree_options=partial):
+            self._refuse_other_arrays(step, {"params": like})
             return self._manager.load(step, {"params": _abstract(like)})["params"]
+
+    @contextmanager
+    def _damage_said(self, step: int) -> Iterator[None]:
+        """Orbax fails on damaged files in many ways, none of them for people."""
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            older = [other for other in self.steps() if other < step]
+            way_on = f"delete the folder to go on from step {older[-1]}" if older else "no older one is there"
+            raise UserError(
+                f"checkpoint {self._folder / str(step)} is damaged ({_first_line(error)}); {way_on}"
+            ) from error
 
     def _refuse_other_arrays(self, step: int, like: Any) -> None:
         """Orbax names neither the array nor the sizes when a checkpoint does not fit."""
@@ -80,6 +97,8 @@ class Checkpoints:
                 self._manager.metadata(step).metadata, is_leaf=lambda node: hasattr(node, "dtype")
             )
         }
+        if not saved:
+            raise ValueError("it lists no arrays")
         for path, leaf in jax.tree_util.tree_leaves_with_path(like):
             name, wanted = _name(path), (tuple(leaf.shape), str(leaf.dtype))
             if saved.get(name) != wanted:

@@ -60,7 +60,12 @@ def prepare_jax(config: Config) -> None:
 
     if config.run.compilation_cache:
         folder = Path(config.run.compilation_cache).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"run.compilation_cache={folder} cannot be made: {error.strerror}; null keeps none"
+            ) from error
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from erpo_jax.errors import UserError
+
 
 class Metrics:
     """Appends one step at a time. Opening it at `first_step` cuts off what a resumed run will do again."""
@@ -72,7 +74,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             rows.append(json.loads(line))
         except json.JSONDecodeError:
             if number != len(lines):
-                raise
+                raise UserError(f"{path}:{number} is damaged; mend or delete the line to go on") from None
     return rows
 
 

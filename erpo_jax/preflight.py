@@ -13,7 +13,7 @@ from jax.sharding import AbstractMesh
 from erpo_jax.config import Config
 from erpo_jax.errors import UserError
 from erpo_jax.policy import HUB_ID, MESH_AXES, QUICKSTART, ModelSpec, check_fit, read_json, resolve
-from erpo_jax.problems import load_problems
+from erpo_jax.problems import check_templates, load_problems
 
 
 def check(config: Config, *, needs_data: bool = False) -> list[str]:
@@ -21,6 +21,12 @@ def check(config: Config, *, needs_data: bool = False) -> list[str]:
 
     A problem file that is not there yet is a line, not a mistake, unless `needs_data`.
     """
+    if config.evaluate.before_and_after and config.problems.path != config.evaluate.problems == "quickstart":
+        raise UserError(
+            f"problems.path={config.problems.path}, but evaluate.problems=quickstart would be measured; "
+            f"set evaluate.problems and evaluate.hidden to yours, or evaluate.before_and_after=false"
+        )
+    check_templates(config.prompt)
     return [*_check_model(config), *_check_problems(config, needs_data)]
 
 

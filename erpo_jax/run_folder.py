@@ -7,6 +7,7 @@ runs/<name>/ config.yaml  data.json  metrics.jsonl  tensorboard/  checkpoints/  
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from erpo_jax.config import Config
 from erpo_jax.errors import UserError
 from erpo_jax.problems import Problem
 
-# What may change between two sessions of one run: nothing of it changes what a step computes.
+# What may change between two sessions of one run: nothing of it changes what a step computes, rounding aside.
 FREE_TO_CHANGE = (
     "run.",
     "evaluate.",
@@ -33,6 +34,11 @@ FREE_TO_CHANGE = (
     "problems.allow_changed_data",
     "sandbox.workers",
     "probes.store",
+    "mesh.",
+    "model.remat",
+    "rollout.batch_rows",
+    "update.micro_batch_rows",
+    "update.chunk_tokens",
 )
 
 
@@ -56,7 +62,13 @@ class RunFolder:
         """Make the folder, or go on with it. Raises UserError naming each key that differs from the run's own."""
         run = cls.of(config)
         file = run.path / "config.yaml"
-        if file.exists() and run.has_begun():
+        if run.has_begun() and not file.exists():
+            raise UserError(
+                f"{run.path} holds a run without its config.yaml; choose another run.name or put the file back"
+            )
+        if run.checkpoints.exists() and not run.checkpoints.is_dir():
+            raise UserError(f"{run.checkpoints} must be a folder; it is a file")
+        if run.has_begun():
             run._refuse_other_config(config, file)
             run._refuse_fewer_steps(config.train.steps)
         try:
@@ -67,10 +79,24 @@ class RunFolder:
             raise UserError(f"cannot write the run folder {run.path}: {error.strerror}") from error
         return run
 
+    def lock(self) -> None:
+        """Keep other processes out until this one ends. Raises UserError when another holds the folder."""
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(
+                f"another process is working in {self.path}; wait for it, or choose another run.name"
+            ) from error
+
     def has_begun(self) -> bool:
         """Whether anything in the folder depends on the configuration: a measurement, a step, or a checkpoint."""
         begun = (self.path / "metrics.jsonl", self.checkpoints, self.evaluation)
         return any(item.exists() and (item.is_file() or any(item.iterdir())) for item in begun)
+
+    def measurement(self, name: str, config: Config) -> Path:
+        """Where a measurement under these evaluation settings lies: other settings are another file."""
+        return self.evaluation / f"{name}-{digest(config.evaluate)[:8]}.json"
 
     def _refuse_other_config(self, config: Config, file: Path) -> None:
         old = configuration.load([file])
@@ -98,7 +124,10 @@ class RunFolder:
         digests = {problem.id: problem.digest() for problem in problems}
         file = self.path / "data.json"
         if file.exists() and not allow_change:
-            old = json.loads(file.read_text())
+            try:
+                old = dict(json.loads(file.read_text()))
+            except (ValueError, TypeError) as error:
+                raise UserError(f"{file} is damaged; set problems.allow_changed_data=true to write it anew") from error
             changed = sorted(name for name in old.keys() | digests.keys() if old.get(name) != digests.get(name))
             if changed:
                 shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

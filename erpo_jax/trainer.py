@@ -26,7 +26,7 @@ from erpo_jax.policy import Policy, export, load, make_mesh
 from erpo_jax.probes import make_probes
 from erpo_jax.problems import Problem, Prompts, load_problems
 from erpo_jax.reward import probe_summary, reward_histogram, reward_summary
-from erpo_jax.rollout import JaxEngine
+from erpo_jax.rollout import BrokenPolicyError, JaxEngine
 from erpo_jax.run_folder import RunFolder
 from erpo_jax.update import RolloutUpdate, TrainState, advantages, init_state, weights
 
@@ -86,7 +86,7 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                     with phase("update"):
                         candidates = candidates_of(groups)
                         state, measured = update(state, candidates)
-                        learned = over_updates(measured)
+                        learned = over_updates(measured, config.update.minibatches)
                     with phase("refresh"):
                         policy = policy.with_params(state.params)
                         engine.refresh(policy, version=step + 1)
@@ -106,11 +106,14 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                         checkpoints.save(step, state, {"weights_version": step})
                     if config.train.export_every and step % config.train.export_every == 0:
                         export_step(policy, run, step)
-            except (Stopped, RunFailed):
+            except (Stopped, RunFailed, BrokenPolicyError) as error:
                 if step:
                     checkpoints.save(step, state, {"weights_version": step})
+                if isinstance(error, BrokenPolicyError):
+                    raise RunFailed(str(error)) from error
                 raise
         export_step(policy, run, step)
+    interrupt.check()
     return step
 
 
@@ -202,14 +205,20 @@ def refuse_broken_sandbox(groups: Sequence[Group]) -> None:
         raise RunFailed("the sandbox failed on every program of a step; `python -m erpo_jax.sandbox selftest` says how")
 
 
-def over_updates(measured: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The metrics of a step's updates as one row: maxima of maxima, counts of events, means of the rest."""
-    counted = ("nonfinite", "skipped_update", "misplaced_tokens")
-    columns = {name: [float(row[name]) for row in measured] for name in measured[0]}
-    return {
-        name: max(values) if name.endswith("_max") else sum(values) if name in counted else sum(values) / len(values)
-        for name, values in columns.items()
-    }
+def over_updates(measured: Sequence[Mapping[str, Any]], first_pass: int) -> dict[str, float]:
+    """The metrics of a step's updates as one row: maxima of maxima, counts of events, means of the rest.
+
+    The sampler's gap is that of the first `first_pass` updates, which saw the sampler's own weights or all
+    but; the other values are of the updates that learnt something, where any did.
+    """
+    learning = [row for row in measured if not row["skipped_update"]] or measured
+    row = {}
+    for name in measured[0]:
+        whole = name in ("nonfinite", "skipped_update", "misplaced_tokens")
+        source = measured if whole else measured[:first_pass] if name.startswith("logprob_gap") else learning
+        values = [float(each[name]) for each in source]
+        row[name] = max(values) if name.endswith("_max") else sum(values) if whole else sum(values) / len(values)
+    return row
 
 
 def save_rollouts(run: RunFolder, step: int, groups: Sequence[Group], config: Config) -> None:
@@ -228,7 +237,12 @@ def export_step(policy: Policy, run: RunFolder, step: int) -> None:
     """exports/<version>/, once: a resumed run finds the folder of the same weights already there."""
     folder = run.exports / str(step)
     if not folder.exists():
-        export(policy, folder)
+        try:
+            export(policy, folder)
+        except OSError as error:
+            raise UserError(
+                f"cannot export to {folder}: {error.strerror or error}; the same command tries again"
+            ) from error
 
 
 def step_metrics(

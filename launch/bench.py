@@ -41,8 +41,15 @@ def rollout(parser: argparse.ArgumentParser) -> None:
         from erpo_jax.benchmarks.rollout import compare, machine
 
         result = compare(
-            options.model, batch=options.batch, new_tokens=options.new_tokens, prompts=options.prompts,
-            prompt_tokens=options.prompt_tokens, dtype=options.dtype, repeats=options.repeats, threads=options.threads)
+            options.model,
+            batch=options.batch,
+            new_tokens=options.new_tokens,
+            prompts=options.prompts,
+            prompt_tokens=options.prompt_tokens,
+            dtype=options.dtype,
+            repeats=options.repeats,
+            threads=options.threads,
+        )
         return [machine(), *result.lines()]
 
     parser.set_defaults(run=run)

@@ -10,6 +10,7 @@ The same command goes on with the same run: after Ctrl-C, after a crash, or to s
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from erpo_jax import command
 from erpo_jax.config import Config
+from erpo_jax.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 EVALUATE = [sys.executable, str(ROOT / "launch" / "evaluate.py")]
@@ -45,14 +47,17 @@ def _run(config: Config) -> int:
     from erpo_jax.run_folder import RunFolder
 
     run = RunFolder.open(config)
+    run.lock()
     print(f"run folder: {run.path}", flush=True)
-    before, after = run.evaluation / "before.json", run.evaluation / f"after-{config.train.steps}.json"
+    before, after = (run.measurement(name, config) for name in ("before", f"after-{config.train.steps}"))
     if config.evaluate.before_and_after and not before.exists():
         print("measuring the untrained policy over its temperatures", flush=True)
         code = _measure_untrained(run.path / "config.yaml", before)
         if code:
             return code
 
+    if before.exists():
+        _refuse_damaged(before)
     if not after.exists():
         code = _train(config, run)
         if code:
@@ -69,16 +74,30 @@ def _run(config: Config) -> int:
     os.execv(EVALUATE[0], [*EVALUATE, *words, "--report", str(run.report)])
 
 
+def _refuse_damaged(measurement: Path) -> None:
+    """A torn measurement is better found before training than after."""
+    try:
+        json.loads(measurement.read_text())
+    except ValueError as error:
+        raise UserError(f"{measurement} is damaged ({error}); delete it to measure again") from error
+
+
 def _measure_untrained(settings: Path, out: Path) -> int:
     measure = subprocess.Popen([*EVALUATE, str(settings), "--curve", "--out", str(out)])
-    while True:
-        try:
-            code = measure.wait()
-        except KeyboardInterrupt:
-            continue  # the terminal has told it too; wait for its end
-        if code in (130, -signal.SIGINT):
-            print("the measurement was stopped; the same command begins it again", file=sys.stderr)
-        return code
+    before = signal.signal(signal.SIGTERM, lambda *_: measure.terminate())
+    try:
+        while True:
+            try:
+                code = measure.wait()
+                break
+            except KeyboardInterrupt:
+                continue  # the terminal has told it too; wait for its end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if code in (130, -signal.SIGINT, -signal.SIGTERM):
+        print("the measurement was stopped; the same command begins it again", file=sys.stderr)
+        return 128 + signal.SIGTERM if code == -signal.SIGTERM else 130
+    return code
 
 
 def _train(config: Config, run: object) -> int:
@@ -98,6 +117,8 @@ def _train(config: Config, run: object) -> int:
     except RunFailed as failed:
         print(f"failed: {failed}", file=sys.stderr)
         return 1
+    except OSError as error:
+        raise UserError(f"the run stopped ({error}); the same command goes on from its newest checkpoint") from error
     return 0
 
 

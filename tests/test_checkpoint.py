@@ -116,3 +116,18 @@ def test_a_full_disk_is_said_and_the_checkpoint_before_it_stays(tmp_path):
     assert "the newest whole one is step 1" in ended.stdout
     with Checkpoints(folder) as checkpoints:
         assert checkpoints.steps() == [1]
+
+
+def test_a_damaged_checkpoint_is_named_and_the_older_one_too(tmp_path):
+    folder = tmp_path / "c"
+    state = {"x": jax.numpy.arange(4)}
+    with Checkpoints(folder) as checkpoints:
+        for step in (1, 2):
+            checkpoints.save(step, state, {})
+    for file in (folder / "2" / "state").rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[:7])
+    with Checkpoints(folder) as checkpoints:
+        with pytest.raises(UserError, match=r"/2 is damaged .*; delete the folder to go on from step 1"):
+            checkpoints.restore(2, state)
+        assert checkpoints.restore(1, state)[0]["x"].tolist() == [0, 1, 2, 3]

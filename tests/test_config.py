@@ -33,7 +33,6 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
         ("evaluate.k=8", "evaluate.k"),
         ("update.minibatches=20", "is more than train.problems_per_step=16"),
         ("run.name=../x", "must be one folder name"),
-        ("problems.path=mine.jsonl", "evaluate.problems=quickstart would be measured"),
         ("evaluate.k=[1,17]", "evaluate.k has 17: pass@k needs 1 <= k <= evaluate.samples = 16"),
     ],
 )

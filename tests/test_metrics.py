@@ -1,9 +1,8 @@
 """Metrics: JSONL is the record, whatever TensorBoard does; a resumed run has each step once (CASES R8)."""
 
-import json
-
 import pytest
 
+from erpo_jax.errors import UserError
 from erpo_jax.metrics import Metrics, read_metrics
 
 
@@ -32,7 +31,7 @@ def test_steps_that_will_be_done_again_are_cut_off(tmp_path):
 
 def test_a_torn_line_in_the_middle_is_not_passed_over(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 0\n{"step": 1}\n')
-    with pytest.raises(json.JSONDecodeError):
+    with pytest.raises(UserError, match=r"metrics\.jsonl:1 is damaged"):
         read_metrics(tmp_path / "metrics.jsonl")
 
 

@@ -66,6 +66,6 @@ def test_a_folder_in_which_nothing_has_begun_takes_another_configuration(tmp_pat
 def test_fewer_steps_than_are_done_are_refused_and_the_configuration_stays(tmp_path):
     run = opened(tmp_path, "train.steps=8")
     (run.checkpoints / "6").mkdir(parents=True)
-    with pytest.raises(UserError, match="has 6 steps already and train.steps=4 is fewer; give at least 6"):
+    with pytest.raises(UserError, match=r"has 6 steps already and train\.steps=4 is fewer; give at least 6"):
         opened(tmp_path, "train.steps=4")
     assert configuration.load([run.path / "config.yaml"]).train.steps == 8

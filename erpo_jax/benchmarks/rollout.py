@@ -116,8 +116,15 @@ def compare(
     timings = [Timing(*map(tuple, zip(*seconds, strict=True))) for seconds in measured.values()]
     lengths = [len(prompt) for prompt in ids]
     return RolloutBenchmark(
-        str(model), dtype, batch, new_tokens, (min(lengths), max(lengths)), engine.compile_seconds, engine.compilations,
-        *timings)
+        str(model),
+        dtype,
+        batch,
+        new_tokens,
+        (min(lengths), max(lengths)),
+        engine.compile_seconds,
+        engine.compilations,
+        *timings,
+    )
 
 
 def _torch() -> Any:
@@ -174,8 +181,17 @@ def _transformers(torch: Any, policy: Policy, ids: list[list[int]], new_tokens: 
     def run() -> int:
         with torch.inference_mode():
             out = model.generate(
-                input_ids=tokens, attention_mask=mask, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
-                repetition_penalty=1.0, max_new_tokens=new_tokens, use_cache=True, pad_token_id=0)
+                input_ids=tokens,
+                attention_mask=mask,
+                do_sample=True,
+                temperature=1.0,
+                top_k=0,
+                top_p=1.0,
+                repetition_penalty=1.0,
+                max_new_tokens=new_tokens,
+                use_cache=True,
+                pad_token_id=0,
+            )
         return int(out.shape[0] * (out.shape[1] - longest))
 
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from erpo_jax.config.keys import ConfigError, check_range
@@ -50,23 +51,22 @@ def check(config: Config) -> None:
             f"rollout.max_new_tokens = {config.rollout.max_prompt_tokens} + {config.rollout.max_new_tokens} "
             f"= {longest}; use 0 or at least {longest}"
         )
-    if config.evaluate.before_and_after and config.problems.path != config.evaluate.problems == "quickstart":
-        raise ConfigError(
-            f"problems.path={config.problems.path}, but evaluate.problems=quickstart would be measured; "
-            f"set evaluate.problems and evaluate.hidden to yours, or evaluate.before_and_after=false"
-        )
     if not config.run.name or config.run.name != Path(config.run.name).name:
         raise ConfigError(
             f"run.name={config.run.name} must be one folder name, without '/'; run.folder says where it is"
         )
+    if not config.evaluate.k:
+        raise ConfigError("evaluate.k is empty: name at least one k of pass@k, such as [1]")
     for k in config.evaluate.k:
         if not 1 <= k <= config.evaluate.samples:
             raise ConfigError(
                 f"evaluate.k has {k}: pass@k needs 1 <= k <= evaluate.samples = {config.evaluate.samples}"
             )
     for temperature in config.evaluate.temperatures:
-        if temperature < 0:
-            raise ConfigError(f"evaluate.temperatures has {temperature:g}: a temperature is at least 0 (0 is greedy)")
+        if not 0 <= temperature < math.inf:
+            raise ConfigError(
+                f"evaluate.temperatures has {temperature:g}: a temperature is a number of at least 0 (0 is greedy)"
+            )
 
 
 def _must_divide(name: str, value: int, divisor_name: str, divisor: int, why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import Field, field
 from typing import Any
@@ -55,7 +56,7 @@ def check_range(name: str, value: Any, item: Field) -> None:
         return
     low, high, above = bounds["low"], bounds["high"], bounds["above"]
     if not (
-        value == value
+        math.isfinite(value)
         and (low is None or value >= low)
         and (high is None or value <= high)
         and (above is None or value > above)

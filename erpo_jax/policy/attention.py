@@ -74,7 +74,8 @@ def attend_rows(
     same_rqk = segments_rs[:, :, None] == segments_rs[:, None, :]
     with jax.numpy_dtype_promotion("standard"):  # jax's own function mixes bfloat16 and float32
         return jax.nn.dot_product_attention(
-            q_rsnh, k_rsjh, v_rsjh, mask=same_rqk[:, None], is_causal=True, implementation=implementation)
+            q_rsnh, k_rsjh, v_rsjh, mask=same_rqk[:, None], is_causal=True, implementation=implementation
+        )
 
 
 def attend_cache(q_rnh: jax.Array, k_rjch: jax.Array, v_rjch: jax.Array, visible_rc: jax.Array) -> jax.Array:

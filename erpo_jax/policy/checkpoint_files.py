@@ -25,7 +25,9 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 # safetensors' name of each dtype that weights are stored in
 DTYPES: dict[str, np.dtype] = {
-    "F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "F16": np.dtype(np.float16),
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }
 
@@ -118,7 +120,8 @@ def _stored(file: Path, name: str, handle: Any) -> Stored:
     dtype = DTYPES.get(header.get_dtype())
     if dtype is None:
         raise CheckpointError(
-            f"{file}: tensor {name} has dtype {header.get_dtype()}, not one of {', '.join(DTYPES)} (quantised?)")
+            f"{file}: tensor {name} has dtype {header.get_dtype()}, not one of {', '.join(DTYPES)} (quantised?)"
+        )
     return Stored(file.name, dtype, tuple(header.get_shape()))
 
 
@@ -128,7 +131,8 @@ def _check_listed(folder: Path, listed: Mapping[str, str], tensors: Mapping[str,
             raise CheckpointError(f"{folder}: {INDEX} lists tensor {name} in {file}, but no file holds it")
         if tensors[name].file != file:
             raise CheckpointError(
-                f"{folder}: {INDEX} lists tensor {name} in {file}, but it lies in {tensors[name].file}")
+                f"{folder}: {INDEX} lists tensor {name} in {file}, but it lies in {tensors[name].file}"
+            )
     for name, stored in tensors.items():
         if name not in listed:
             near = difflib.get_close_matches(name, listed, n=1, cutoff=0.9)
@@ -144,7 +148,10 @@ def write_safetensors(file: Path, tensors: Mapping[str, Stored], values: Iterato
     for name, stored in tensors.items():
         size = stored.dtype.itemsize * int(np.prod(stored.shape, dtype=np.int64))
         header[name] = {
-            "dtype": names[stored.dtype], "shape": list(stored.shape), "data_offsets": [offset, offset + size]}
+            "dtype": names[stored.dtype],
+            "shape": list(stored.shape),
+            "data_offsets": [offset, offset + size],
+        }
         offset += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)

@@ -157,7 +157,9 @@ def _portable(source: bytes, policy: Policy, dtype: str | None) -> bytes:
 def _index(policy: Policy, plan: dict[str, dict[str, Stored]]) -> bytes:
     sizes = [
         stored.dtype.itemsize * int(np.prod(stored.shape, dtype=np.int64))
-        for tensors in plan.values() for stored in tensors.values()]
+        for tensors in plan.values()
+        for stored in tensors.values()
+    ]
     weight_map = {name: file for file, tensors in plan.items() for name in tensors}
     source = policy.source / INDEX
     metadata = dict(read_json(source).get("metadata") or {}) if source.exists() else {}

@@ -52,7 +52,8 @@ def load(
         by_parameter = match(files, spec)
         values = {
             path: _assemble(parameter, by_parameter[path], files, spec, mesh)
-            for path, parameter in parameters(spec).items()}
+            for path, parameter in parameters(spec).items()
+        }
     return Policy(spec, mesh, graphdef, _fill(shapes, values), folder)
 
 
@@ -101,7 +102,8 @@ def abstract(
     graphdef, shapes = _skeleton(spec, mesh, compute_dtype, remat, attention)
     leaves = {
         path: jax.ShapeDtypeStruct(row.shape(spec), DTYPE, sharding=parameter_sharding(mesh, row))  # type: ignore[no-untyped-call]
-        for path, row in parameters(spec).items()}
+        for path, row in parameters(spec).items()
+    }
     return Policy(spec, mesh, graphdef, _fill(shapes, leaves), Path(source))
 
 
@@ -134,7 +136,8 @@ def _download(repository: str, revision: str | None) -> Path:
         at = f" at revision {revision}" if revision else ""
         raise CheckpointError(
             f"{repository}{at} is neither a folder here nor in the local hub cache, and the hub did not give it: "
-            f"{str(error).splitlines()[0]}") from error
+            f"{str(error).splitlines()[0]}"
+        ) from error
 
 
 def match(files: CheckpointFiles, spec: ModelSpec) -> dict[tuple[str, ...], list[Link]]:
@@ -153,7 +156,8 @@ def match(files: CheckpointFiles, spec: ModelSpec) -> dict[tuple[str, ...], list
         if stored.shape != link.shape(spec):
             raise CheckpointError(
                 f"{files.folder}: tensor {name} has shape {list(stored.shape)}, but config.json makes it "
-                f"{list(link.shape(spec))}")
+                f"{list(link.shape(spec))}"
+            )
         found.setdefault(link.parameter.path, []).append(link)
     if spec.tied and HEAD in files.tensors:
         _check_tied(files)
@@ -164,7 +168,8 @@ def _unknown(files: CheckpointFiles, name: str, wanted: Iterable[str]) -> None:
     near = difflib.get_close_matches(name, [known for known in wanted if known not in files.tensors], n=1)
     hint = f"; {near[0]} is missing" if near else ""
     raise CheckpointError(
-        f"{files.folder}: tensor {name} of {files.tensors[name].file} is not one of this model's{hint}")
+        f"{files.folder}: tensor {name} of {files.tensors[name].file} is not one of this model's{hint}"
+    )
 
 
 def _check_tied(files: CheckpointFiles) -> None:
@@ -177,7 +182,8 @@ def _check_tied(files: CheckpointFiles) -> None:
         same = same and files.read(HEAD, part).tobytes() == files.read(EMBEDDING, part).tobytes()
     if not same:
         raise CheckpointError(
-            f"{files.folder}: {HEAD} differs from {EMBEDDING}, although config.json has tie_word_embeddings true")
+            f"{files.folder}: {HEAD} differs from {EMBEDDING}, although config.json has tie_word_embeddings true"
+        )
 
 
 def _assemble(
@@ -217,9 +223,7 @@ def _one(link: Link, files: CheckpointFiles, spec: ModelSpec, sharding: NamedSha
     return jax.make_array_from_single_device_arrays(shape, sharding, parts)
 
 
-def _decoder(
-    spec: ModelSpec, mesh: Mesh, compute_dtype: str, remat: bool, attention: str, rngs: nnx.Rngs
-) -> Decoder:
+def _decoder(spec: ModelSpec, mesh: Mesh, compute_dtype: str, remat: bool, attention: str, rngs: nnx.Rngs) -> Decoder:
     if compute_dtype not in ("float32", "bfloat16"):
         raise CheckpointError(f"compute_dtype={compute_dtype!r} is not one of float32, bfloat16")
     return Decoder(spec, rngs=rngs, compute_dtype=jnp.dtype(compute_dtype), remat=remat, attention=attention, mesh=mesh)
@@ -228,11 +232,11 @@ def _decoder(
 def _skeleton(
     spec: ModelSpec, mesh: Mesh, compute_dtype: str, remat: bool, attention: str
 ) -> tuple[nnx.GraphDef, nnx.State]:
-    return nnx.split(
-        nnx.eval_shape(lambda: _decoder(spec, mesh, compute_dtype, remat, attention, nnx.Rngs(params=0))))
+    return nnx.split(nnx.eval_shape(lambda: _decoder(spec, mesh, compute_dtype, remat, attention, nnx.Rngs(params=0))))
 
 
 def _fill(state: nnx.State, values: dict[tuple[str, ...], Any]) -> nnx.State:
     """The state with these values in place of its own."""
     return nnx.from_flat_state(
-        {path: leaf.replace(values[tuple(map(str, path))]) for path, leaf in nnx.to_flat_state(state)})
+        {path: leaf.replace(values[tuple(map(str, path))]) for path, leaf in nnx.to_flat_state(state)}
+    )

@@ -101,7 +101,8 @@ class Decoder(nnx.Module):
         with jax.named_scope("unembed"):
             unembed_vd = self.unembedding() if unembed_vd is None else unembed_vd
             return jnp.einsum(
-                "...d,vd->...v", hidden_xd.astype(unembed_vd.dtype), unembed_vd, preferred_element_type=jnp.float32)
+                "...d,vd->...v", hidden_xd.astype(unembed_vd.dtype), unembed_vd, preferred_element_type=jnp.float32
+            )
 
     def unembedding(self) -> jax.Array:
         """The output matrix [V, D] in the compute dtype, gathered over fsdp; of a tied model the embedding."""
@@ -166,10 +167,12 @@ class Decoder(nnx.Module):
         copy of the rounded values on a CPU, which has no fast bfloat16 product)."""
         table = parameters(self.spec)
         stacked = {
-            name: self._cast(table["layers", name], leaf[...], decoding=True) for name, leaf in self.layers.items()}
+            name: self._cast(table["layers", name], leaf[...], decoding=True) for name, leaf in self.layers.items()
+        }
         layers = tuple(
             {name: self._gather(table["layers", name], leaf[i]) for name, leaf in stacked.items()}
-            for i in range(self.spec.layers))
+            for i in range(self.spec.layers)
+        )
         embed_vd = self._use("embed_vd", decoding=True)
         untied_vd = None if self.spec.tied else self._use("unembed_vd", decoding=True)
         return DecodeWeights(layers, embed_vd, self._use("final_norm_d", decoding=True), untied_vd)
@@ -192,7 +195,8 @@ class Decoder(nnx.Module):
         def body(hidden_rsd: jax.Array, stacked: Weights) -> tuple[jax.Array, Kept]:
             layer = {
                 name: self._gather(table["layers", name], self._cast(table["layers", name], value))
-                for name, value in stacked.items()}
+                for name, value in stacked.items()
+            }
             return self._layer(layer, hidden_rsd, rope, attend)
 
         step = jax.checkpoint(body, prevent_cse=False) if self.remat else body

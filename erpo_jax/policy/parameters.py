@@ -46,9 +46,7 @@ class Parameter:
         return jnp.ones(shape, DTYPE) if self.kind == "norm" else jnp.zeros(shape, DTYPE)
 
 
-def _row(
-    path: str, axes: str, kind: Kind, present: Callable[[ModelSpec], bool] = lambda spec: True
-) -> Parameter:
+def _row(path: str, axes: str, kind: Kind, present: Callable[[ModelSpec], bool] = lambda spec: True) -> Parameter:
     return Parameter(tuple(path.split("/")), tuple(axes.split()), kind, present)
 
 

@@ -49,7 +49,8 @@ def make_mesh(data: int = 1, fsdp: int = 1, tensor: int = 1, devices: Sequence[j
     if wanted > len(found):
         raise ShardingError(
             f"mesh.data * mesh.fsdp * mesh.tensor = {data} * {fsdp} * {tensor} = {wanted} devices, "
-            f"but there are {len(found)}")
+            f"but there are {len(found)}"
+        )
     return Mesh(np.asarray(found[:wanted]).reshape(shape), MESH_AXES)
 
 
@@ -65,7 +66,8 @@ def partition(axes: Sequence[str], *, gathered: bool = False) -> PartitionSpec:
         for mesh_axis in on:
             if mesh_axis in taken:
                 raise ShardingError(
-                    f"axes {taken[mesh_axis]} and {axis} of ({', '.join(axes)}) both want the mesh axis {mesh_axis}")
+                    f"axes {taken[mesh_axis]} and {axis} of ({', '.join(axes)}) both want the mesh axis {mesh_axis}"
+                )
             taken[mesh_axis] = axis
         entries.append(on if len(on) > 1 else on[0] if on else None)
     return PartitionSpec(*entries)  # type: ignore[no-untyped-call]
@@ -91,7 +93,8 @@ def constrain(array: jax.Array, mesh: Mesh | None, axes: Sequence[str], *, gathe
         if axis == "rows":
             _must_divide("a batch", axis, size, mesh)
     fixed: jax.Array = jax.lax.with_sharding_constraint(  # type: ignore[no-untyped-call]
-        array, NamedSharding(mesh, partition(axes, gathered=gathered)))
+        array, NamedSharding(mesh, partition(axes, gathered=gathered))
+    )
     return fixed
 
 
@@ -108,4 +111,5 @@ def _must_divide(what: str, axis: str, size: int, mesh: Mesh | AbstractMesh) -> 
         valid = [divisor for divisor in range(1, parts + 1) if size % divisor == 0 and parts % divisor == 0][-1]
         hint = f"use {below} or {below + parts}" if axis == "rows" else f"the largest split that fits is {valid}"
         raise ShardingError(
-            f"{what}: axis {axis} has {size} entries, not a multiple of mesh.{' * mesh.'.join(on)} = {parts}; {hint}")
+            f"{what}: axis {axis} has {size} entries, not a multiple of mesh.{' * mesh.'.join(on)} = {parts}; {hint}"
+        )

@@ -9,6 +9,7 @@ one is an error that names the field, never a model that is quietly another.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +60,14 @@ class ModelSpec:
     def size(self, axis: str) -> int:
         """The length of a parameter's logical axis (see sharding.py for the names)."""
         sizes = {
-            "layers": self.layers, "vocabulary": self.vocabulary, "feed_forward": self.feed_forward,
-            "model": self.model, "features": self.model,
-            "heads": self.heads, "kv_heads": self.kv_heads, "head_dim": self.head_dim,
+            "layers": self.layers,
+            "vocabulary": self.vocabulary,
+            "feed_forward": self.feed_forward,
+            "model": self.model,
+            "features": self.model,
+            "heads": self.heads,
+            "kv_heads": self.kv_heads,
+            "head_dim": self.head_dim,
         }
         return sizes[axis]
 
@@ -78,12 +84,14 @@ class ModelSpec:
         kv_heads = heads if config.get("num_key_value_heads") is None else _count(config, "num_key_value_heads")
         if heads % kv_heads:
             raise CheckpointError(
-                f"config.json: num_attention_heads={heads} is not a multiple of num_key_value_heads={kv_heads}")
+                f"config.json: num_attention_heads={heads} is not a multiple of num_key_value_heads={kv_heads}"
+            )
         if config.get("head_dim") is not None:
             head_dim = _count(config, "head_dim")
         elif model % heads:
             raise CheckpointError(
-                f"config.json: head_dim is absent and hidden_size={model} is not a multiple of {heads} heads")
+                f"config.json: head_dim is absent and hidden_size={model} is not a multiple of {heads} heads"
+            )
         else:
             head_dim = model // heads
         if head_dim % 2:
@@ -92,17 +100,25 @@ class ModelSpec:
         theta, scaling = _rope(config, max_positions)
         attention_bias = bool(config.get("attention_bias", False))
         return cls(
-            family=family, vocabulary=_count(config, "vocab_size"), model=model,
-            feed_forward=_count(config, "intermediate_size"), layers=_count(config, "num_hidden_layers"),
-            heads=heads, kv_heads=kv_heads, head_dim=head_dim, max_positions=max_positions,
-            rope_theta=theta, rope_scaling=scaling, norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+            family=family,
+            vocabulary=_count(config, "vocab_size"),
+            model=model,
+            feed_forward=_count(config, "intermediate_size"),
+            layers=_count(config, "num_hidden_layers"),
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            max_positions=max_positions,
+            rope_theta=theta,
+            rope_scaling=scaling,
+            norm_eps=_number(config, "rms_norm_eps", 1e-6),
             # transformers 5 leaves the field out when it has its default, which is False in all three families
             tied=bool(config.get("tie_word_embeddings", False)),
             qk_norm=family == "qwen3",
             qkv_bias=family == "qwen2" or attention_bias,
             output_bias=family != "qwen2" and attention_bias,
             mlp_bias=family == "llama" and bool(config.get("mlp_bias", False)),
-            initializer_range=float(config.get("initializer_range", 0.02)),
+            initializer_range=_number(config, "initializer_range", 0.02),
         )
 
 
@@ -112,6 +128,22 @@ def _count(config: Mapping[str, Any], field: str) -> int:
         found = "is missing" if value is None else f"is {value!r}"
         raise CheckpointError(f"config.json: {field} {found}; it must be a whole number of at least 1")
     return value
+
+
+def _number(fields: Mapping[str, Any], field: str, default: float, *, inside: str = "") -> float:
+    """A field that may be absent, as a float. `inside` names the object of config.json that holds it, with a dot."""
+    value = fields.get(field, default)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value <= sys.float_info.max:  # also for NaN
+        raise CheckpointError(f"config.json: {inside}{field} is {value!r}; it must be a finite number above 0")
+    return float(value)
+
+
+def _object(config: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    value = config.get(field)
+    if value is not None and not isinstance(value, Mapping):
+        raise CheckpointError(f"config.json: {field} is {value!r}; it must be an object or null")
+    return value or {}
 
 
 def _refuse_unsupported(config: Mapping[str, Any], family: str) -> None:
@@ -140,7 +172,10 @@ def _refuse_unsupported(config: Mapping[str, Any], family: str) -> None:
 
 
 def _rope(config: Mapping[str, Any], max_positions: int) -> tuple[float, RopeScaling | None]:
-    new, old = config.get("rope_parameters") or {}, config.get("rope_scaling") or {}
+    new, old = _object(config, "rope_parameters"), _object(config, "rope_scaling")
+    for source, inside in ((config, ""), (old, "rope_scaling."), (new, "rope_parameters.")):
+        if source.get("rope_theta") is not None:
+            _number(source, "rope_theta", 0.0, inside=inside)
     for name in ("rope_theta", "rope_scaling"):
         if config.get(name) is not None and new and _differs(config[name], new, name):
             raise CheckpointError(f"config.json: {name}={config[name]!r} contradicts rope_parameters={new!r}")
@@ -151,7 +186,8 @@ def _rope(config: Mapping[str, Any], max_positions: int) -> tuple[float, RopeSca
         if source.get("partial_rotary_factor", 1.0) not in (None, 1, 1.0):
             raise CheckpointError(
                 f"config.json: partial_rotary_factor={source['partial_rotary_factor']!r} is not supported: "
-                "every head dimension is rotated")
+                "every head dimension is rotated"
+            )
     theta = fields.get("rope_theta", config.get("rope_theta"))
     theta = 10000.0 if theta is None else float(theta)
     if kind == "default":
@@ -162,14 +198,19 @@ def _rope(config: Mapping[str, Any], max_positions: int) -> tuple[float, RopeSca
     if missing:
         raise CheckpointError(f"config.json: {where} of rope_type llama3 lacks {', '.join(missing)}")
     return theta, RopeScaling(
-        factor=float(fields["factor"]), low_freq_factor=float(fields["low_freq_factor"]),
-        high_freq_factor=float(fields["high_freq_factor"]),
-        original_max_positions=int(fields.get("original_max_position_embeddings", max_positions)),
+        factor=_number(fields, "factor", 0.0, inside=f"{where}."),
+        low_freq_factor=_number(fields, "low_freq_factor", 0.0, inside=f"{where}."),
+        high_freq_factor=_number(fields, "high_freq_factor", 0.0, inside=f"{where}."),
+        original_max_positions=(
+            _count(fields, "original_max_position_embeddings")
+            if "original_max_position_embeddings" in fields
+            else max_positions
+        ),
     )
 
 
 def _differs(value: Any, new: Mapping[str, Any], name: str) -> bool:
     if name == "rope_theta":
-        return "rope_theta" in new and float(value) != float(new["rope_theta"])
+        return new.get("rope_theta") is not None and float(value) != float(new["rope_theta"])
     kinds = {("rope_type" if key == "type" else key): field for key, field in value.items()}
     return any(key in new and new[key] != field for key, field in kinds.items())

@@ -58,4 +58,3 @@ def _run(jobs: Sequence[Job], sandbox: Sandbox) -> list[Outcome]:
 
 def _says_valid(outcome: Outcome) -> bool:
     return outcome.verdict == "ok" and (outcome.output or "").rstrip("\n").rsplit("\n", 1)[-1] == "valid"
-

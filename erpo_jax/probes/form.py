@@ -124,8 +124,10 @@ class Layout:
         """True when the lines are an input of this layout, counts included."""
         if self.free is not None:
             forms = self.free
-            return bool(lines) and self.head[0].matches(lines[0]) and all(
-                any(form.matches(line) for form in forms) for line in lines[1:]
+            return (
+                bool(lines)
+                and self.head[0].matches(lines[0])
+                and all(any(form.matches(line) for form in forms) for line in lines[1:])
             )
         parts = self.split(lines)
         if parts is None:
@@ -147,7 +149,7 @@ class Layout:
         rest = len(lines) - head
         if (rest <= 0 or rest % size) if size else rest:
             return None
-        return lines[:head], [lines[at:at + size] for at in range(head, len(lines), size)] if size else []
+        return lines[:head], [lines[at : at + size] for at in range(head, len(lines), size)] if size else []
 
     def join(self, head: Lines, blocks: Sequence[Lines]) -> Lines:
         """The lines of head and blocks, with every count set to what it counts."""
@@ -179,7 +181,7 @@ class Layout:
         if rest % size != size - 1 if size else rest != -1:
             return False
         last_but_one = len(self.head) + size - 2
-        return any(i == last_but_one and lines[-1][j:j + 1] == ["0"] for i, j in self.counts)
+        return any(i == last_but_one and lines[-1][j : j + 1] == ["0"] for i, j in self.counts)
 
     def _counts_in(self, offset: int, size: int) -> list[tuple[int, int]]:
         return [(i, j) for i, j in self.counts if offset <= i < offset + size]
@@ -193,7 +195,7 @@ def _learn_blocks(examples: Sequence[Lines], listed: bool) -> Layout | None:
         size = sizes.pop()
         if sizes or not size or (size > 1 and width > 1):
             continue
-        blocks = [lines[at:at + size] for lines in examples for at in range(1, len(lines), size)]
+        blocks = [lines[at : at + size] for lines in examples for at in range(1, len(lines), size)]
         (head,), _ = _learn_lines([lines[:1] for lines in examples])
         forms, counts = _learn_lines(blocks, listed)
         if head.count is not None:

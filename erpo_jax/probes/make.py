@@ -165,11 +165,14 @@ class _Maker:
         """Once per problem: trial programs, and a checker where rules do not do."""
         self._sample_trial_programs(works)
         if self._config.probes.checker in ("auto", "model"):
-            self._sample_checkers([
-                work for work in works
-                if work.problem.public_tests
-                and (self._config.probes.checker == "model" or (not work.rules.rules and _is_limited(work.problem)))
-            ])
+            self._sample_checkers(
+                [
+                    work
+                    for work in works
+                    if work.problem.public_tests
+                    and (self._config.probes.checker == "model" or (not work.rules.rules and _is_limited(work.problem)))
+                ]
+            )
 
     def ask(self, works: Sequence[_Work]) -> bool:
         """One round of requests to the policy for more inputs. False when the budget is spent."""
@@ -336,12 +339,16 @@ class _Maker:
             looked.append((work, passed))
         crashed = crashes(
             [(work.problem, work.programs, [text for text, _ in texts]) for work, texts in looked],
-            self._sandbox, self._config.sandbox,
+            self._sandbox,
+            self._config.sandbox,
         )
-        checked = iter(validity(
-            [(w.problem, w.checker, [text for text, _ in texts]) for w, texts in looked if w.checker is not None],
-            self._sandbox, self._config.sandbox,
-        ))
+        checked = iter(
+            validity(
+                [(w.problem, w.checker, [text for text, _ in texts]) for w, texts in looked if w.checker is not None],
+                self._sandbox,
+                self._config.sandbox,
+            )
+        )
         for (work, texts), rows in zip(looked, crashed, strict=True):
             valid = next(checked) if work.checker is not None else [True] * len(texts)
             self._doubt_checker(work, valid)

@@ -108,8 +108,8 @@ class Mutator:
         if len(rows[0]) > 1 and kind < 0.65:
             place = self._rng.randrange(len(rows[0]))
             if self._rng.random() < 0.5:
-                return [row[:place] + row[place + 1:] for row in rows]
-            return [row[:place] + row[place:place + 1] + row[place:] for row in rows]
+                return [row[:place] + row[place + 1 :] for row in rows]
+            return [row[:place] + row[place : place + 1] + row[place:] for row in rows]
         return self._list(rows, lambda row: [self._cell(c) if self._rng.random() < 0.5 else c for c in row])
 
     def _dict(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -140,14 +140,14 @@ class Mutator:
             blocks = self._list(blocks, change) or blocks
         elif blocks and self._rng.random() < 0.9:
             place = self._rng.randrange(len(blocks))
-            blocks = [*blocks[:place], change(blocks[place]), *blocks[place + 1:]]
+            blocks = [*blocks[:place], change(blocks[place]), *blocks[place + 1 :]]
         else:
             head = self._rows(head, layout, 0, fixed=False)
         return _write(layout.join(head, blocks))
 
     def _rows(self, rows: list[list[str]], layout: Layout, offset: int, fixed: bool) -> list[list[str]]:
         """One line of the head or of a block changed."""
-        forms = [*layout.head, *layout.block][offset:offset + len(rows)]
+        forms = [*layout.head, *layout.block][offset : offset + len(rows)]
         rows = [list(row) for row in rows]
         places = [
             (i, j) for i, form in enumerate(forms) for j in range(form.count or 1) if not layout.is_count(i + offset, j)
@@ -217,16 +217,16 @@ class Mutator:
         place = self._rng.randrange(len(items))
         changed = change(items[place])
         ways: list[Callable[[], list[Any]]] = [
-            lambda: [*items[:place], changed, *items[place + 1:]],
-            lambda: [*items[:place], changed, *items[place + 1:]],
-            lambda: items[:place] + items[place + 1:],
+            lambda: [*items[:place], changed, *items[place + 1 :]],
+            lambda: [*items[:place], changed, *items[place + 1 :]],
+            lambda: items[:place] + items[place + 1 :],
             lambda: [*items[:place], items[place], *items[place:]],
             lambda: [*items, changed],
             lambda: [changed, *items],
             lambda: items[::-1],
             lambda: self._rng.sample(items, len(items)),
             lambda: [items[place]] * len(items),
-            lambda: items[:place + 1],
+            lambda: items[: place + 1],
             lambda: items[:1],
             lambda: items * 2 if len(items) <= _LONGEST // 2 else items[::2],
             lambda: sorted(items, key=_order, reverse=self._rng.random() < 0.3),

@@ -164,7 +164,9 @@ def _first_line_rules(said: Statement) -> list[Rule]:
 
 
 def _of_first_line(place: int) -> Parts:
-    return lambda text: [value for value in map(read_scalar, read_lines(text)[0][place:place + 1]) if is_number(value)]
+    return lambda text: [
+        value for value in map(read_scalar, read_lines(text)[0][place : place + 1]) if is_number(value)
+    ]
 
 
 def _argument_rules(said: Statement, problem: Problem) -> list[Rule]:
@@ -182,7 +184,7 @@ def _argument_rules(said: Statement, problem: Problem) -> list[Rule]:
 
 def _of_argument(place: int, depth: int, sized: bool) -> Parts:
     def parts(text: str) -> list[Any]:
-        values = json.loads(text)[place:place + 1]
+        values = json.loads(text)[place : place + 1]
         for _ in range(depth):
             values = [item for value in values if isinstance(value, list) for item in value]
         return [value for value in values if (isinstance(value, (list, str)) if sized else is_number(value))]

@@ -68,12 +68,34 @@ _LETTERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ),
 )
 _PLAIN = (
-    ("\\leq", "<="), ("\\geq", ">="), ("\\le", "<="), ("\\ge", ">="), ("\\lt", "<"), ("\\gt", ">"),
-    ("\u2264", "<="), ("\u2265", ">="), ("\u2a7d", "<="), ("\u2a7e", ">="),
-    ("&lt;", "<"), ("&gt;", ">"), ("&le;", "<="), ("&ge;", ">="),
-    ("\\cdot", "*"), ("\\times", "*"), ("\u22c5", "*"), ("\u00b7", "*"), ("\u00d7", "*"),
-    ("\u2212", "-"), ("\u2013", "-"), ("**", "^"), ("{,}", ","), ("$", ""), ("`", ""), ("\\", ""),
-    ("\u00a0", " "), ("\u2009", " "),
+    ("\\leq", "<="),
+    ("\\geq", ">="),
+    ("\\le", "<="),
+    ("\\ge", ">="),
+    ("\\lt", "<"),
+    ("\\gt", ">"),
+    ("\u2264", "<="),
+    ("\u2265", ">="),
+    ("\u2a7d", "<="),
+    ("\u2a7e", ">="),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&le;", "<="),
+    ("&ge;", ">="),
+    ("\\cdot", "*"),
+    ("\\times", "*"),
+    ("\u22c5", "*"),
+    ("\u00b7", "*"),
+    ("\u00d7", "*"),
+    ("\u2212", "-"),
+    ("\u2013", "-"),
+    ("**", "^"),
+    ("{,}", ","),
+    ("$", ""),
+    ("`", ""),
+    ("\\", ""),
+    ("\u00a0", " "),
+    ("\u2009", " "),
 )
 
 
@@ -139,7 +161,7 @@ def _number(text: str) -> float | None:
         return None
     shift = re.search(r"(?<=\d) ?([-+]) ?1$", text)
     if shift:
-        base = _number(text[:shift.start()])
+        base = _number(text[: shift.start()])
         return None if base is None else base + (1 if shift[1] == "+" else -1)
     sign = -1 if text.startswith("-") else 1
     product = 1.0
@@ -165,7 +187,7 @@ def _chains(text: str) -> list[Bound]:
         for index, term in enumerate(terms):
             if numbers[index] is None:
                 low = _nearest(numbers[:index][::-1], signs[:index][::-1], step=1)
-                high = _nearest(numbers[index + 1:], signs[index:], step=-1)
+                high = _nearest(numbers[index + 1 :], signs[index:], step=-1)
                 if low is not None or high is not None:
                     ends = (-math.inf if low is None else low, math.inf if high is None else high)
                     bounds += [_bound(name, *ends) for name in re.split(r", ?", term)]
@@ -199,7 +221,7 @@ def _ranges(text: str) -> list[Bound]:
             bounds.append(Bound(None, low, high, "characters"))
         elif unit in _ITEMS and not spans:
             bounds.append(Bound(None, low, high, "items"))
-        elif "length" in text[max(0, found.start() - 40):found.start()] or unit == "long":
+        elif "length" in text[max(0, found.start() - 40) : found.start()] or unit == "long":
             bounds.append(Bound(None, low, high, "any"))
         elif spans and unit not in ("th", "st", "nd", "rd"):
             bounds.append(Bound(found["name"], low, high))

@@ -3,7 +3,7 @@
 from erpo_jax.problems.extraction import extract_program
 from erpo_jax.problems.loading import QUICKSTART_PROBLEMS, ProblemError, load_problems, save_problems
 from erpo_jax.problems.problem import Example, Mode, Problem
-from erpo_jax.problems.prompts import Prompt, PromptError, Prompts
+from erpo_jax.problems.prompts import Prompt, PromptError, Prompts, check_templates
 
 __all__ = [
     "QUICKSTART_PROBLEMS",
@@ -14,6 +14,7 @@ __all__ = [
     "Prompt",
     "PromptError",
     "Prompts",
+    "check_templates",
     "extract_program",
     "load_problems",
     "save_problems",

@@ -26,7 +26,12 @@ _OTHER_TAGS = frozenset(
         haskell r perl lua csharp c# cs diff markdown md latex tex csv log none pseudocode""",
     )
 )
+# Where it ends or begins a line, or stands right before a word or a fence; elsewhere it is talk of the mark.
+_THINKING_ENDS = re.compile(r"^[ \t]*</think>|</think>(?=[ \t]*$|\w|```)", re.MULTILINE)
+_THINKING_BEGINS = re.compile(r"^[ \t]*<think>", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"\{.*\}|((copy|numberLines|linenums|showLineNumbers)\s*|(\w+=(\".*?\"|\S+))\s*)+")
+
+_WORK = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.For, ast.While)
 
 
 @dataclass(frozen=True)
@@ -41,23 +46,25 @@ class _Block:
     tag: str
     code: str
     closed: bool
+    lines: range  # of the text
 
 
 def extract_program(text: str, prefill: str = "") -> str | None:
     """The program of an answer, or None when there is none.
 
     `text` is what the model wrote after `prefill` (the part of its answer written for it; "" when it wrote everything).
-    Thinking (up to the last `</think>`) is not part of the answer, and an answer cut inside it has no program. Text
-    that parses as a whole is the program. Of several blocks the last that is a program counts: tagged as Python, or
-    untagged and parsing to more than bare values. A last block that only calls what an earlier one defines is an
-    example of use, unless it reads standard input: then the two are one program. A begun answer goes on to its closing
-    fence.
+    Thinking (up to the `</think>` that no program holds) is not part of the answer, and an answer cut inside it has no
+    program. Text that parses as a whole is the program. Of several blocks the last that is a program counts: tagged as
+    Python, or untagged with a definition, an import, a loop or a read of the input. An untagged block that only calls
+    something (`print(5)`, `set()`) may be output: it counts when there is no other. A last block that only calls what
+    an earlier one defines is an example of use, unless it reads standard input: then the two are one program. A begun
+    answer goes on to its closing fence.
     """
     text, prefill = text.replace("\r\n", "\n"), prefill.replace("\r\n", "\n")
     begun = _blocks(prefill) if prefill else []
     if begun and not begun[-1].closed:
         return _continued(prefill + text, len(begun) - 1)
-    answer = _without_thinking(prefill + text)
+    answer = prefill + text if _is_program(prefill + text) else _without_thinking(prefill + text)
     if answer is None:
         return None
     if _is_program(answer):
@@ -72,15 +79,31 @@ def _continued(answer: str, index: int) -> str | None:
     code = blocks[index].code
     if not code.strip() or _parse(code) is None:
         # The model did not go on where it was put, but wrote a block of its own.
-        own = [block for block in blocks[index + 1:] if _is_program(block.code)]
+        own = [block for block in blocks[index + 1 :] if _is_program(block.code)]
         code = _choose(own) if own else code
     return code if code.strip() else None
 
 
 def _without_thinking(text: str) -> str | None:
-    if "</think>" in text:
-        text = text.rsplit("</think>", 1)[1]
-    return None if re.search(r"^\s*<think>", text, re.MULTILINE) else text
+    end = _outside_programs(_THINKING_ENDS, text)
+    while end is not None:
+        text = text[end.end() :]
+        if _outside_programs(_THINKING_BEGINS, text) is None:
+            return text
+        end = _outside_programs(_THINKING_ENDS, text)
+    return None if _outside_programs(_THINKING_BEGINS, text) else text
+
+
+def _outside_programs(mark: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The first `mark` of the text that stands in no block that parses (there it is part of a program's texts)."""
+    if mark.search(text) is None:
+        return None
+    programs = [block.lines for block in _blocks(text) if _parse(block.code) is not None]
+    for found in mark.finditer(text):
+        line = text.count("\n", 0, found.start())
+        if not any(line in lines for lines in programs):
+            return found
+    return None
 
 
 def _fence(line: str) -> _Fence | None:
@@ -108,7 +131,7 @@ def _blocks(text: str) -> list[_Block]:
         number += 1
         if one is not None:
             tag, first = _split_info(one["inside"])
-            blocks.append(_Block(tag, first, closed=True))
+            blocks.append(_Block(tag, first, closed=True, lines=range(number - 1, number)))
             start = number
             continue
         if fence is None:
@@ -118,9 +141,9 @@ def _blocks(text: str) -> list[_Block]:
             continue  # prose that mentions a fence
         end = _end(lines, number, fence)
         if not fence.info.strip() and not _is_program("\n".join(lines[number:end])):
-            before = _after_prose([*lines[start:number - 1], fence.lead])
+            before = _after_prose([*lines[start : number - 1], fence.lead])
             if _is_program(before):
-                blocks.append(_Block("", before, closed=True))
+                blocks.append(_Block("", before, closed=True, lines=range(start, number)))
                 start = number
                 continue
         body = ([first] if first else []) + lines[number:end]
@@ -128,7 +151,7 @@ def _blocks(text: str) -> list[_Block]:
         closed = closing is not None and not closing.info.strip()
         if closed and closing is not None and closing.lead.strip():
             body.append(closing.lead)
-        blocks.append(_Block(tag, _code(body), closed))
+        blocks.append(_Block(tag, _code(body), closed, lines=range(number - 1, end)))
         number = end + 1 if closed else end
         start = number
     return blocks
@@ -205,11 +228,9 @@ def _code(lines: list[str]) -> str:
 
 def _choose(blocks: list[_Block]) -> str:
     session = [block for block in blocks if not block.code.startswith(">>>")]
-    tagged = [block for block in session if _is_python(block.tag) and not _is_value(block.code)]
-    plain = [block for block in session if block.tag not in _OTHER_TAGS and _is_active(block.code)]
-    programs = [block for block in session if block in tagged or block in plain]
-    if not programs:
-        programs = [block for block in session if block.tag not in _OTHER_TAGS] or blocks
+    own = [block for block in session if block.tag not in _OTHER_TAGS]
+    sure = [block for block in own if (_is_python(block.tag) and not _is_value(block.code)) or _works(block.code)]
+    programs = sure or [block for block in own if _calls(block.code)] or own or blocks
     last = programs[-1].code
     for earlier in reversed(programs[:-1]):
         if _uses(last, earlier.code):
@@ -240,9 +261,17 @@ def _is_program(code: str) -> bool:
     return _parse(code) is not None and not _is_value(code)
 
 
-def _is_active(code: str) -> bool:
-    """A program rather than output such as `x = 3`: it defines, imports, loops or calls something."""
-    kinds = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.For, ast.While, ast.Call)
+def _works(code: str) -> bool:
+    """A program beyond doubt, by what no output has: it defines, imports, loops, or calls something to read input."""
+    return _has(code, _WORK) or (_calls(code) and _reads_input(code))
+
+
+def _calls(code: str) -> bool:
+    """Parses and calls something: a short program, or output such as `set()`."""
+    return _has(code, (ast.Call,))
+
+
+def _has(code: str, kinds: tuple[type[ast.AST], ...]) -> bool:
     tree = _parse(code)
     return tree is not None and any(isinstance(node, kinds) for node in ast.walk(tree))
 

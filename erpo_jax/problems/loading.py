@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import gzip
 import json
-import math
+import keyword
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ QUICKSTART_PROBLEMS = Path(__file__).parent.parent / "assets" / "quickstart" / "
 
 _FIELDS = tuple(item.name for item in dataclasses.fields(Problem))
 _OPTIONAL_TEXTS = ("entry_point", "starter_code", "input_constraints", "date")
+# An hour and 1 TiB: more is a mistake in the unit (milliseconds, bytes).
+_MOST = {"time_limit_s": 3600, "memory_limit_mb": 1_048_576}
 
 
 class ProblemError(UserError):
@@ -32,19 +35,16 @@ class ProblemError(UserError):
 def load_problems(path: str | Path) -> list[Problem]:
     """The problems of a JSON Lines file (`.gz` allowed), in file order; "quickstart" is the set that ships.
 
-    Blank lines are passed over. Raises ProblemError: no such file, not JSON, an unknown or missing field, a value of
-    the wrong type or out of range, an id used twice, no problem at all, or a field of hidden tests.
+    Blank lines and a byte order mark at the start are passed over. Raises ProblemError: no such file, not JSON, a field
+    unknown, missing or written twice, a value of the wrong type or out of range, a text that UTF-8 cannot hold, an id
+    used twice, no problem at all, or a field of hidden tests.
     """
     file = QUICKSTART_PROBLEMS if str(path) == "quickstart" else Path(path)
     problems: list[Problem] = []
     first_line: dict[str, int] = {}
     for number, line in _lines(file):
         where = f"{file}:{number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ProblemError(f"{where}: not JSON ({error}); a problem file has one JSON object a line") from error
-        problem = _problem(row, where)
+        problem = _problem(_row(line, where), where)
         if problem.id in first_line:
             raise ProblemError(f"{where}: id {problem.id!r} stands in line {first_line[problem.id]} already")
         first_line[problem.id] = number
@@ -63,6 +63,26 @@ def save_problems(path: str | Path, problems: Iterable[Problem]) -> None:
     file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
 
 
+def _row(line: str, where: str) -> Any:
+    try:
+        return json.loads(line, object_pairs_hook=functools.partial(_once, where))
+    except ProblemError:
+        raise
+    except RecursionError as error:
+        raise ProblemError(f"{where}: JSON nested too deeply; a problem is one object of texts and numbers") from error
+    except ValueError as error:
+        raise ProblemError(f"{where}: not JSON ({error}); a problem file has one JSON object a line") from error
+
+
+def _once(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ProblemError(f"{where}: field {name!r} stands twice; allowed: each field once")
+        found[name] = value
+    return found
+
+
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     if not file.is_file():
         folder = file.parent
@@ -71,7 +91,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
         raise ProblemError(f"there is no problem file {file}{hint}")
     try:
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        text = data.decode()
+        text = data.decode().removeprefix("\ufeff")
     except (OSError, EOFError, zlib.error) as error:
         raise ProblemError(f"{file} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
@@ -100,14 +120,18 @@ def _problem(row: Any, where: str) -> Problem:
             raise ProblemError(f"{where}: field {name!r} is missing; every problem has an id and a statement")
         if not isinstance(row[name], str) or not row[name].strip():
             _refuse(where, name, row[name], "a text that is not empty")
+        _check_utf8(row[name], name, where)
     values = {name: value for name, value in row.items() if name != "public_tests"}
     _check_texts(values, where)
     if values.get("mode", "stdin") not in ("stdin", "function"):
-        near = difflib.get_close_matches(str(values["mode"]), ("stdin", "function"), n=1)
+        mode = values["mode"] if isinstance(values["mode"], str) else ""
+        near = difflib.get_close_matches(mode, ("stdin", "function"), n=1)
         _refuse(where, "mode", values["mode"], "'stdin' or 'function'" + (f"; did you mean {near[0]}?" if near else ""))
     function = values.get("mode") == "function"
-    if function and not str(values.get("entry_point") or "").isidentifier():
-        _refuse(where, "entry_point", values.get("entry_point"), "the name of the function, in mode 'function'")
+    entry_point = values.get("entry_point") or ""
+    if function and (not entry_point.isidentifier() or keyword.iskeyword(entry_point)):
+        allowed = "the name of the function (not a keyword of Python), in mode 'function'"
+        _refuse(where, "entry_point", values.get("entry_point"), allowed)
     for name in ("time_limit_s", "memory_limit_mb"):
         if name in values:
             values[name] = _limit(values[name], name, where)
@@ -119,18 +143,32 @@ def _check_texts(values: dict[str, Any], where: str) -> None:
     for name in _OPTIONAL_TEXTS:
         if not isinstance(values.get(name), (str, type(None))):
             _refuse(where, name, values[name], "a text or null")
+        _check_utf8(values.get(name) or "", name, where)
     if not isinstance(values.get("source", ""), str):
         _refuse(where, "source", values["source"], "a text")
+    _check_utf8(values.get("source", ""), "source", where)
+
+
+def _check_utf8(text: str, name: str, where: str) -> None:
+    """JSON can write half of a surrogate pair; no file and no tokenizer can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"\\u{ord(text[error.start]):04x} as character {error.start + 1}"
+        raise ProblemError(
+            f"{where}: field {name!r} has the lone surrogate {found}; allowed: text that UTF-8 can hold"
+        ) from error
 
 
 def _limit(value: Any, name: str, where: str) -> float | int:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
-        _refuse(where, name, value, "a number above 0" + (" (CPU seconds)" if name == "time_limit_s" else " (MiB)"))
+    inside = number and 0 < value <= _MOST[name]  # also False for NaN
     if name == "time_limit_s":
+        if not inside:
+            _refuse(where, name, value, f"a number above 0 and at most {_MOST[name]} (CPU seconds)")
         return float(value)
-    if value != int(value):
-        _refuse(where, name, value, "a whole number of MiB")
+    if not inside or value != int(value):
+        _refuse(where, name, value, f"a whole number of MiB, from 1 to {_MOST[name]}")
     return int(value)
 
 
@@ -145,6 +183,7 @@ def _public_tests(tests: Any, function: bool, where: str) -> tuple[Example, ...]
         for part in ("input", "output"):
             if not isinstance(test[part], str):
                 _refuse(where, f"{name}.{part}", test[part], "a text (in mode 'function' a text of JSON)")
+            _check_utf8(test[part], f"{name}.{part}", where)
         if function:
             _check_function_example(test, name, where)
         examples.append(Example(test["input"], test["output"]))
@@ -155,13 +194,16 @@ def _check_function_example(test: dict[str, str], name: str, where: str) -> None
     for part, what in (("input", "a JSON list of the arguments, such as [[1, 2], 3]"), ("output", "one JSON value")):
         try:
             value = json.loads(test[part])
-        except ValueError:
+        except (ValueError, RecursionError):
             _refuse(where, f"{name}.{part}", test[part], f"{what}, in mode 'function'")
         if part == "input" and not isinstance(value, list):
             _refuse(where, f"{name}.input", test[part], f"{what}, in mode 'function'")
 
 
 def _refuse(where: str, name: str | None, value: Any, allowed: str) -> NoReturn:
-    shown = json.dumps(value, ensure_ascii=False)
+    try:
+        shown = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    except RecursionError:
+        shown = "a value nested too deeply to show"
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     raise ProblemError(f"{where}: {f'field {name!r} is ' if name else 'found '}{shown}; allowed: {allowed}")

@@ -19,7 +19,7 @@ import jinja2.nodes
 
 from erpo_jax.config import PromptConfig
 from erpo_jax.errors import UserError
-from erpo_jax.problems.problem import Problem
+from erpo_jax.problems.problem import Example, Problem
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -48,9 +48,13 @@ Example output:
 {% endfor %}
 """
 
-SOLVE = _STATEMENT + """\
+SOLVE = (
+    _STATEMENT
+    + """\
 {% if problem.mode == "stdin" %}
-""" + _EXAMPLES + """\
+"""
+    + _EXAMPLES
+    + """\
 
 Write a Python program that solves this problem. It reads standard input and writes standard output. Answer with one \
 ```python block that holds the whole program.
@@ -60,11 +64,15 @@ Write the Python function `{{ problem.entry_point }}` that solves this problem. 
 holds {{ "the code above, completed" if problem.starter_code else "the whole function" }}.
 {% endif %}
 """
+)
 
-PROBE = """\
+PROBE = (
+    """\
 Here is a programming problem. Do not solve it.
 
-""" + _STATEMENT + """\
+"""
+    + _STATEMENT
+    + """\
 {% if problem.public_tests or accepted %}
 
 Inputs that exist already:
@@ -85,11 +93,15 @@ Answer with one ```python block that holds one call of `{{ problem.entry_point }
 nothing else.
 {% endif %}
 """
+)
 
-CHECK = """\
+CHECK = (
+    """\
 Here is a programming problem. Do not solve it.
 
-""" + _STATEMENT + """\
+"""
+    + _STATEMENT
+    + """\
 {% for test in problem.public_tests[:3] %}
 
 A valid input:
@@ -107,6 +119,7 @@ format is right and every limit the problem states holds.
 {% endif %}
 Answer with one ```python block that holds the function.
 """
+)
 
 CHECK_HEAD = "def is_valid(text: str) -> bool:"
 
@@ -134,9 +147,7 @@ class Prompts:
     def __init__(self, config: PromptConfig, tokenizer: PreTrainedTokenizerBase):
         self._config = config
         self._tokenizer = tokenizer
-        self._solve = _template("prompt.solve", config.solve or SOLVE, {"problem"})
-        self._probe = _template("prompt.probe", config.probe or PROBE, {"problem", "accepted"})
-        self._check = _template("prompt.check", config.check or CHECK, {"problem"})
+        self._solve, self._probe, self._check = _templates(config)
         if config.style == "chat" and not getattr(tokenizer, "chat_template", None):
             raise PromptError("prompt.style=chat: this tokenizer has no chat template; use prompt.style=raw")
         # Some tokenizers drop a blank at the start of what they decode; behind an anchor they do not.
@@ -171,7 +182,7 @@ class Prompts:
         ids = [number for number in token_ids if number not in self._special]
         options: dict[str, Any] = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
         anchor = str(self._tokenizer.decode(self._anchor, **options))
-        return str(self._tokenizer.decode(self._anchor + ids, **options))[len(anchor):]
+        return str(self._tokenizer.decode(self._anchor + ids, **options))[len(anchor) :]
 
     def _prompt(self, request: str, prefill: str) -> Prompt:
         if self._config.style == "raw":
@@ -189,6 +200,15 @@ class Prompts:
         return Prompt(tuple(self._tokenizer(f"{chat}{prefill}", add_special_tokens=False)["input_ids"]), prefill)
 
 
+def check_templates(config: PromptConfig) -> None:
+    """Compile the three templates and fill them for made-up problems of both modes; needs no tokenizer.
+
+    Raises PromptError, naming the key, for a template that does not parse or uses a name that does not exist. What
+    depends on the texts of a real problem (a part of a text that may be absent) shows only with that problem.
+    """
+    _templates(config)
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
     made = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
@@ -199,6 +219,42 @@ def _environment() -> jinja2.Environment:
 def _call(arguments: str, entry_point: str) -> str:
     """`{{ text | call(name) }}`: JSON arguments as a call in Python, which code models read and write best."""
     return f"{entry_point}({', '.join(map(repr, json.loads(arguments)))})"
+
+
+def _templates(config: PromptConfig) -> tuple[jinja2.Template, jinja2.Template, jinja2.Template]:
+    """The templates of solve, probe and check, tried."""
+    solve = _template("prompt.solve", config.solve or SOLVE, {"problem"})
+    probe = _template("prompt.probe", config.probe or PROBE, {"problem", "accepted"})
+    check = _template("prompt.check", config.check or CHECK, {"problem"})
+    _try("prompt.solve", solve)
+    _try("prompt.probe", probe, accepted=["[1]"])
+    _try("prompt.check", check)
+    return solve, probe, check
+
+
+# Every field is filled, and the tests are both texts and JSON: what fails here fails for the template's own fault.
+_TRIAL = Problem(
+    "trial/1",
+    "Print the number.",
+    "stdin",
+    "f",
+    "def f(a):",
+    (Example("[1]", "1"),) * 8,
+    "one number",
+    date="2025-01-01",
+)
+
+
+def _try(key: str, template: jinja2.Template, **values: Any) -> None:
+    for problem in (_TRIAL, dataclasses.replace(_TRIAL, mode="function")):
+        try:
+            template.render(problem=problem, **values)
+        except (ValueError, ArithmeticError, LookupError):
+            continue  # depends on the problem's texts
+        except (jinja2.TemplateError, TypeError, AttributeError) as error:
+            if isinstance(error, jinja2.UndefinedError) and "has no element" in str(error):
+                continue  # so does the length of a list
+            raise PromptError(f"{key} cannot be filled for any problem: {error}") from error
 
 
 def _template(key: str, source: str, names: set[str]) -> jinja2.Template:
@@ -222,5 +278,5 @@ def _template(key: str, source: str, names: set[str]) -> jinja2.Template:
 def _render(key: str, template: jinja2.Template, problem: Problem, **values: Any) -> str:
     try:
         return template.render(problem=problem, **values).strip()
-    except (jinja2.TemplateError, TypeError, AttributeError, ValueError) as error:
+    except (jinja2.TemplateError, TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:
         raise PromptError(f"{key} cannot be filled for problem {problem.id}: {error}") from error

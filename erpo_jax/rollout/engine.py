@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 FinishReason = Literal["stop", "length", "lost"]
 
 
+class BrokenPolicyError(RuntimeError):
+    """The policy's log-probs are not finite: its weights are beyond repair."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How to sample. `temperature` 0 is greedy. Top-p and top-k are always off."""

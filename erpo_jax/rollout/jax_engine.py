@@ -17,7 +17,7 @@ from flax import nnx
 
 from erpo_jax.errors import UserError
 from erpo_jax.policy import DecodeWeights, KVCache, Policy
-from erpo_jax.rollout.engine import Completion, FinishReason, Sampling
+from erpo_jax.rollout.engine import BrokenPolicyError, Completion, FinishReason, Sampling
 from erpo_jax.rollout.lanes import Filling, Lanes, Programs
 from erpo_jax.rollout.requests import check_requests
 from erpo_jax.rollout.sampling import seed_words
@@ -66,7 +66,8 @@ class JaxEngine:
             near = f"{below} or {below + self._shards}" if below > 0 else f"{self._shards}"
             raise EngineError(
                 f"rollout.batch_rows={batch_rows} must be a multiple of mesh.data * mesh.fsdp = {self._shards}; "
-                f"the nearest valid values are {near}")
+                f"the nearest valid values are {near}"
+            )
         if max_prompt_tokens < 1:
             raise EngineError(f"rollout.max_prompt_tokens={max_prompt_tokens} must be at least 1")
         on_cpu = mesh.devices.flat[0].platform == "cpu"
@@ -101,8 +102,14 @@ class JaxEngine:
         the model's logits are not finite."""
         policy = self._living()
         check_requests(
-            prompts, n, sampling, seeds, vocabulary=policy.spec.vocabulary,
-            max_prompt_tokens=self.max_prompt_tokens, max_positions=policy.spec.max_positions)
+            prompts,
+            n,
+            sampling,
+            seeds,
+            vocabulary=policy.spec.vocabulary,
+            max_prompt_tokens=self.max_prompt_tokens,
+            max_positions=policy.spec.max_positions,
+        )
         call = _Call(self, policy, prompts, n, sampling, seeds)
         total = len(prompts) * n
         for done in call.run():
@@ -126,7 +133,8 @@ class JaxEngine:
         """Let go of the weights and the compiled programs. A closed engine answers nothing."""
         self._policy = None
         self.programs = Programs(
-            self.programs.graphdef, self.programs.spec, self.programs.mesh, self.programs.compute_dtype, self._end_ids)
+            self.programs.graphdef, self.programs.spec, self.programs.mesh, self.programs.compute_dtype, self._end_ids
+        )
 
     def _living(self) -> Policy:
         if self._policy is None:
@@ -134,7 +142,8 @@ class JaxEngine:
         if any(leaf.is_deleted() for leaf in jax.tree.leaves(self._policy.params)):
             raise RuntimeError(
                 f"the weights of version {self.weights_version} were donated to an update and are gone; "
-                "call engine.refresh(policy, version) with the updated policy before generate")
+                "call engine.refresh(policy, version) with the updated policy before generate"
+            )
         return self._policy
 
 
@@ -239,8 +248,14 @@ class _Call:
             stop_at = self.few if self.rows > self.few else 0
         greedily = self.sampling.temperature == 0.0
         lanes, chunk = self.programs.decode(
-            self.policy.params, weights, lanes, np.float32(self.sampling.temperature),
-            np.int32(self.sampling.max_new_tokens), np.int32(stop_at), greedily=greedily)
+            self.policy.params,
+            weights,
+            lanes,
+            np.float32(self.sampling.temperature),
+            np.int32(self.sampling.max_new_tokens),
+            np.int32(stop_at),
+            greedily=greedily,
+        )
         tokens_cr, logprobs_cr, emitted_r, live_r = map(np.asarray, chunk)
         ended = 0
         for row, answer in enumerate(self.seated):
@@ -248,9 +263,10 @@ class _Call:
                 continue
             new = slice(0, int(emitted_r[row]))
             if not np.isfinite(logprobs_cr[new, row]).all():
-                raise RuntimeError(
+                raise BrokenPolicyError(
                     f"the log-prob of a token sampled for prompt {answer.prompt} is not finite: the policy's weights "
-                    "or logits are broken")
+                    "or logits are broken"
+                )
             answer.token_ids.extend(tokens_cr[new, row].tolist())
             answer.logprobs.extend(logprobs_cr[new, row].tolist())
             if not live_r[row]:
@@ -300,4 +316,5 @@ def _check_same(old: dict[tuple, nnx.Variable], new: dict[tuple, nnx.Variable]) 
                 raise EngineError(f"parameter {name(path)} has {what} {now} in the new weights, not {was}")
         if not after.sharding.is_equivalent_to(before.sharding, after.ndim):
             raise EngineError(
-                f"parameter {name(path)} has the layout {after.sharding} in the new weights, not {before.sharding}")
+                f"parameter {name(path)} has the layout {after.sharding} in the new weights, not {before.sharding}"
+            )

@@ -104,11 +104,17 @@ class Programs:
         def run() -> Lanes:
             shape = (lanes, self.spec.kv_heads, capacity, self.spec.head_dim)
             keys, values = (
-                tuple(jnp.zeros(shape, self.compute_dtype) for _ in range(self.spec.layers)) for _ in range(2))
+                tuple(jnp.zeros(shape, self.compute_dtype) for _ in range(self.spec.layers)) for _ in range(2)
+            )
             none_r = jnp.zeros((lanes,), jnp.int32)
             return Lanes(
-                KVCache(keys, values, jnp.zeros((lanes, capacity), jnp.int32)), none_r, none_r, none_r,
-                jnp.zeros((lanes,), bool), jnp.zeros((lanes, 2), jnp.uint32))
+                KVCache(keys, values, jnp.zeros((lanes, capacity), jnp.int32)),
+                none_r,
+                none_r,
+                none_r,
+                jnp.zeros((lanes,), bool),
+                jnp.zeros((lanes, 2), jnp.uint32),
+            )
 
         return self._call(("empty", lanes, capacity), run, (), out=self._lanes_sharding())
 
@@ -116,7 +122,8 @@ class Programs:
         """The lanes with new work where `filling` says so. `lanes` is donated."""
         sizes = (*lanes.cache.segments_rc.shape, *prefilled.segments_rc.shape)
         return self._call(
-            ("fill", *sizes), _fill, (lanes, prefilled, filling), out=self._lanes_sharding(), rows=(2,), donate=(0,))
+            ("fill", *sizes), _fill, (lanes, prefilled, filling), out=self._lanes_sharding(), rows=(2,), donate=(0,)
+        )
 
     def take(self, lanes: Lanes, rows_r: Any) -> Lanes:
         """These lanes alone, in this order."""
@@ -217,11 +224,16 @@ def _fill(lanes: Lanes, prefilled: KVCache, filling: Filling) -> Lanes:
     cache = KVCache(
         tuple(map(layer, lanes.cache.keys, prefilled.keys)),
         tuple(map(layer, lanes.cache.values, prefilled.values)),
-        replace(lanes.cache.segments_rc, jnp.pad(segments_rs, ((0, 0), (0, capacity - slots)))))
+        replace(lanes.cache.segments_rc, jnp.pad(segments_rs, ((0, 0), (0, capacity - slots)))),
+    )
     return Lanes(
-        cache, replace(lanes.tokens_r, filling.tokens_r), replace(lanes.positions_r, filling.positions_r),
-        replace(lanes.counts_r, jnp.zeros_like(lanes.counts_r)), lanes.live_r | chosen_r,
-        replace(lanes.keys_r2, row_keys(filling.words_r3)))
+        cache,
+        replace(lanes.tokens_r, filling.tokens_r),
+        replace(lanes.positions_r, filling.positions_r),
+        replace(lanes.counts_r, jnp.zeros_like(lanes.counts_r)),
+        lanes.live_r | chosen_r,
+        replace(lanes.keys_r2, row_keys(filling.words_r3)),
+    )
 
 
 def _decode(
@@ -245,8 +257,7 @@ def _decode(
 
     def one(carry: Carry) -> Carry:
         step, lanes, tokens_cr, logprobs_cr, emitted_r = carry
-        hidden_rd, cache = decoder.decode(
-            lanes.tokens_r, lanes.positions_r, lanes.cache, lanes.positions_r, weights)
+        hidden_rd, cache = decoder.decode(lanes.tokens_r, lanes.positions_r, lanes.cache, lanes.positions_r, weights)
         logits_rv = decoder.logits(hidden_rd, weights.unembed_vd)
         with jax.named_scope("sample"):
             if greedily:
@@ -258,8 +269,13 @@ def _decode(
         counts_r = lanes.counts_r + went_r
         ended_r = jnp.any(chosen_r[:, None] == ends_e[None], axis=-1) | (counts_r >= limit)
         after = Lanes(
-            cache, jnp.where(lanes.live_r, chosen_r, lanes.tokens_r), lanes.positions_r + went_r, counts_r,
-            lanes.live_r & ~ended_r, lanes.keys_r2)
+            cache,
+            jnp.where(lanes.live_r, chosen_r, lanes.tokens_r),
+            lanes.positions_r + went_r,
+            counts_r,
+            lanes.live_r & ~ended_r,
+            lanes.keys_r2,
+        )
         place = (step, jnp.zeros((), jnp.int32))
         tokens_cr = jax.lax.dynamic_update_slice(tokens_cr, chosen_r[None], place)
         logprobs_cr = jax.lax.dynamic_update_slice(logprobs_cr, logprobs_r[None], place)

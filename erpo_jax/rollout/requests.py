@@ -49,10 +49,11 @@ def check_requests(
         if length + sampling.max_new_tokens > max_positions:
             raise RequestError(
                 f"prompt {i} has {length} tokens, and {length} + max_new_tokens ({sampling.max_new_tokens}) is over "
-                f"the model's {max_positions} positions; max_new_tokens may be at most {max_positions - length}")
+                f"the model's {max_positions} positions; max_new_tokens may be at most {max_positions - length}"
+            )
         low, high = min(prompt), max(prompt)
         if low < 0 or high >= vocabulary:
             wrong = low if low < 0 else high
             raise RequestError(
-                f"prompt {i} holds the token id {wrong}; the vocabulary of {vocabulary} goes from 0 to "
-                f"{vocabulary - 1}")
+                f"prompt {i} holds the token id {wrong}; the vocabulary of {vocabulary} goes from 0 to {vocabulary - 1}"
+            )

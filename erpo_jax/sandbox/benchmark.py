@@ -27,8 +27,7 @@ _KINDS = (
     "print([heapq.heappop(h) + {k} for _ in range(5)])",
 )
 _NUMPY = (
-    "import numpy as np\ninput()\na = np.array(input().split(), dtype=np.int64)\n"
-    "print((a * {k}).sum(), np.sort(a)[:3])"
+    "import numpy as np\ninput()\na = np.array(input().split(), dtype=np.int64)\nprint((a * {k}).sum(), np.sort(a)[:3])"
 )
 _ENDLESS = "n = {k}\nwhile True:\n    n += 1"
 _TEXT = "20\n" + " ".join(str(n * 7919 % 1000) for n in range(20)) + "\n"
@@ -70,9 +69,9 @@ def measure(
     share = len(clean) // rounds
     with Sandbox(workers=workers, preload_numpy=numpy) as sandbox:
         for turn in range(rounds):
-            _add(spent["plain interpreter"], _plain(sources[turn * share:][:plain_per_round]))
+            _add(spent["plain interpreter"], _plain(sources[turn * share :][:plain_per_round]))
             for name, jobs in (("sandbox", clean), ("sandbox, one endless per group", endless)):
-                _add(spent[name], _sandboxed(sandbox, jobs[turn * share:(turn + 1) * share]))
+                _add(spent[name], _sandboxed(sandbox, jobs[turn * share : (turn + 1) * share]))
     counts = (rounds * plain_per_round, rounds * share * probes, rounds * share * probes)
     plain = [total / counts[0] for total in spent["plain interpreter"]]
     return [

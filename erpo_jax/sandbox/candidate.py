@@ -63,7 +63,7 @@ def run(frames: list[bytes], link: int, stage: int, zygote: int, confinement: Co
         ended.append(probe)
         if time.monotonic() - since > _HOLD_SECONDS or sum(len(item.output) for item in ended) > _HOLD_BYTES:
             wire.send(link, b"".join([wire.pack(item.outcome()) for item in ended]))
-            job["inputs"] = job["inputs"][len(ended):]
+            job["inputs"] = job["inputs"][len(ended) :]
             ended, since = [], time.monotonic()
     skipped = wire.pack({"verdict": "timeout", "skipped": True, "detail": "an earlier input timed out"})
     rest = len(job["inputs"]) - len(ended)

@@ -14,7 +14,13 @@ from erpo_jax.sandbox import landlock, namespaces, seccomp, syscalls
 from erpo_jax.sandbox.syscalls import Filter
 
 _LIBRARIES = (
-    "/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
     "/etc/alternatives",
 )
 _THREADS = 64  # processes and threads a program may have, where they are counted per worker

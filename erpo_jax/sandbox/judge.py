@@ -130,7 +130,7 @@ class Probe:
 
     def _verdict(self) -> dict[str, Any]:
         if self._too_much():
-            kept = None if self.function else _text(self.output[:self.cap])
+            kept = None if self.function else _text(self.output[: self.cap])
             return {"verdict": "output_limit", "output": kept, "detail": f"more than {self.cap} bytes of output"}
         if self.timed_out:
             return {"verdict": "timeout", "detail": self.killed or f"used up {self.limits['cpu_s']:g} s of CPU"}
@@ -146,7 +146,8 @@ class Probe:
         if code:
             known = kind in ("memory", "output_limit", "error")
             return {
-                "verdict": kind if known else "error", "detail": word[:DETAIL] if known else f"exit status {code}",
+                "verdict": kind if known else "error",
+                "detail": word[:DETAIL] if known else f"exit status {code}",
             }
         if not self.function:
             return {"verdict": "ok", "output": _text(self.output)}
@@ -162,7 +163,7 @@ def _sealed(text: str) -> int:
     handle = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     data = memoryview(text.encode("utf-8", "surrogatepass"))
     while data:
-        data = data[os.write(handle, data):]
+        data = data[os.write(handle, data) :]
     fcntl.fcntl(handle, _F_ADD_SEALS, _SEALS)
     os.lseek(handle, 0, os.SEEK_SET)
     return handle

@@ -28,19 +28,19 @@ _LENT = {
     "heapq": "heapify heappop heappush heappushpop heapreplace merge nlargest nsmallest",
     "io": "StringIO",
     "itertools": "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
-                 "filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee "
-                 "zip_longest",
+    "filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee "
+    "zip_longest",
     "math": "acos asin atan atan2 ceil comb copysign cos cosh degrees dist e erf exp fabs factorial floor "
-            "fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp log log10 log1p "
-            "log2 modf nan perm pi prod radians sin sinh sqrt tan tanh tau trunc",
+    "fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp log log10 log1p "
+    "log2 modf nan perm pi prod radians sin sinh sqrt tan tanh tau trunc",
     "operator": "add attrgetter itemgetter mul xor",
     "random": "choice randint randrange shuffle",
     "statistics": "mean median",
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits punctuation",
     "sys": "maxsize",
     "typing": "Any Callable ClassVar DefaultDict Deque Dict Final FrozenSet Generator Generic Hashable "
-              "Iterable Iterator List Literal Mapping NamedTuple NewType NoReturn Optional Protocol Sequence "
-              "Set SupportsInt Text Tuple Type TypeVar TypedDict Union cast overload",
+    "Iterable Iterator List Literal Mapping NamedTuple NewType NoReturn Optional Protocol Sequence "
+    "Set SupportsInt Text Tuple Type TypeVar TypedDict Union cast overload",
 }
 _LENT_MODULES = (
     "array bisect cmath collections copy datetime decimal fractions functools heapq io itertools json math "

@@ -143,7 +143,7 @@ class Program:
     def _say(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "backslashreplace"))
         while data:
-            data = data[os.write(REPORT_FD, data):]
+            data = data[os.write(REPORT_FD, data) :]
 
     def _finish(self) -> NoReturn:
         """Threads, exit handlers, unwritten output and the last finalisers, in the interpreter's order; then the

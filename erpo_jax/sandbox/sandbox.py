@@ -182,11 +182,17 @@ class Sandbox:
                 raise SandboxError(f"job {index}: limit {name}={value} must be greater than 0")
         wall_s = limits.wall_s if limits.wall_s is not None else max(10.0, 5 * limits.cpu_s)
         message = {
-            "program": job.program, "inputs": job.inputs, "mode": job.mode, "entry_point": job.entry_point,
+            "program": job.program,
+            "inputs": job.inputs,
+            "mode": job.mode,
+            "entry_point": job.entry_point,
             "skip": self._skip,
             "limits": {
-                "cpu_s": limits.cpu_s, "wall_s": wall_s, "wall_fixed": limits.wall_s is not None,
-                "memory_mb": limits.memory_mb, "output_bytes": limits.output_bytes,
+                "cpu_s": limits.cpu_s,
+                "wall_s": wall_s,
+                "wall_fixed": limits.wall_s is not None,
+                "memory_mb": limits.memory_mb,
+                "output_bytes": limits.output_bytes,
             },
         }
         return Ticket(index, message, len(job.inputs), max(wall_s, _PATIENCE * limits.cpu_s))
@@ -210,7 +216,7 @@ class Sandbox:
         """Per program a mark that equal ones share; None for one that does not compile. Workers do that: a hostile
         source can break a compiler."""
         limits = {"cpu_s": 2.0, "memory_mb": 512}
-        batches = [programs[at:at + _BATCH] for at in range(0, len(programs), _BATCH)]
+        batches = [programs[at : at + _BATCH] for at in range(0, len(programs), _BATCH)]
         found: list[list[str | None]] = [[None] * len(batch) for batch in batches]
         tickets = (
             Ticket(index, {"fingerprint": batch, "limits": limits}, 1, 10.0 * len(batch))
@@ -223,7 +229,11 @@ class Sandbox:
 
 def _outcome(item: dict[str, Any]) -> Outcome:
     return Outcome(
-        verdict=item["verdict"], output=item.get("output"), cpu_s=item.get("cpu_s", 0.0),
-        wall_s=item.get("wall_s", 0.0), memory_mb=item.get("memory_mb", 0.0), skipped=item.get("skipped", False),
+        verdict=item["verdict"],
+        output=item.get("output"),
+        cpu_s=item.get("cpu_s", 0.0),
+        wall_s=item.get("wall_s", 0.0),
+        memory_mb=item.get("memory_mb", 0.0),
+        skipped=item.get("skipped", False),
         detail=item.get("detail", ""),
     )

@@ -15,7 +15,7 @@ Run = Callable[[Sequence[Job]], list[list[Outcome]]]
 
 _SHORT = Limits(cpu_s=0.2, memory_mb=96, output_bytes=10_000, wall_s=2.0)
 # input: a file outside and a secret. Prints what it could do of what a program must not
-_ESCAPES = '''
+_ESCAPES = """
 import errno, os, socket
 path, secret, writable = input(), input(), input()
 def attempt(name, action):
@@ -41,7 +41,7 @@ attempt("kill", lambda: os.kill(os.getppid(), 0))
 attempt("socket", socket.socket)
 if os.environ.get("ERPO_SANDBOX_CANARY"):
     print("environment")
-'''
+"""
 _ALLOWED = {"namespaces": "", "landlock": "", "seccomp": "read\n"}
 
 

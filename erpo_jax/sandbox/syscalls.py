@@ -58,8 +58,13 @@ def prctl(option: int, second: int = 0, third: int = 0) -> None:
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     _checked(
-        _libc.mount(os.fsencode(source), os.fsencode(target), kind.encode() if kind else None, flags,
-                    options.encode() if options else None),
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() if kind else None,
+            flags,
+            options.encode() if options else None,
+        ),
         f"mount {target}",
     )
 
@@ -80,8 +85,15 @@ def make_read_only(target: str, devices: bool = False) -> None:
     """Remounts `target` and all below it read-only, without set-uid and (unless `devices`) without device nodes."""
     attr = _MountAttr(_ATTR_RDONLY | _ATTR_NOSUID | (0 if devices else _ATTR_NODEV), 0, 0, 0)
     try:
-        syscall(MOUNT_SETATTR, -100, os.fsencode(target), _AT_RECURSIVE, ctypes.byref(attr), ctypes.sizeof(attr),
-                name=f"mount_setattr {target}")
+        syscall(
+            MOUNT_SETATTR,
+            -100,
+            os.fsencode(target),
+            _AT_RECURSIVE,
+            ctypes.byref(attr),
+            ctypes.sizeof(attr),
+            name=f"mount_setattr {target}",
+        )
     except OSError:
         # before Linux 5.12: only the top mount, and flags locked by the outer namespace must be repeated
         flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | (0 if devices else MS_NODEV)

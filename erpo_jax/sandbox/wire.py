@@ -26,7 +26,7 @@ def send(link: int, frame: bytes) -> None:
     """Writes whole frames to a blocking descriptor."""
     view = memoryview(frame)
     while view:
-        view = view[os.write(link, view):]
+        view = view[os.write(link, view) :]
 
 
 def receive(link: int) -> bytes | None:
@@ -61,7 +61,7 @@ class Frames:
             end = start + _HEAD.size + size
             if len(self._pending) < end:
                 break
-            messages.append(json.loads(self._pending[start + _HEAD.size:end]))
+            messages.append(json.loads(self._pending[start + _HEAD.size : end]))
             start = end
         del self._pending[:start]
         return messages

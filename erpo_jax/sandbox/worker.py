@@ -24,8 +24,15 @@ from erpo_jax.sandbox.outcome import SandboxError
 # -S: no code of installed packages runs before the sandbox stands. Not -I, which would ignore PYTHONHASHSEED
 _FLAGS = ["-S", "-s", "-P", "-B", "-X", "utf8"]
 _ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0",
-    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
 }
 # for the interpreter alone, not for programs: some cannot start without the first; a symbol bound late is a page
 # written in every fork
@@ -72,17 +79,26 @@ class Worker:
         self.link, inner = socket.socketpair()
         trainer = os.pidfd_open(os.getpid())
         settings = {
-            "link": inner.fileno(), "parent": trainer, "tier": tier, "preload_numpy": preload_numpy, "flags": _FLAGS,
+            "link": inner.fileno(),
+            "parent": trainer,
+            "tier": tier,
+            "preload_numpy": preload_numpy,
+            "flags": _FLAGS,
             "packages": [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))],
-            "hidden": ["erpo_jax"], "drop_environment": [*_PASSED_ON, *_FOR_START],
+            "hidden": ["erpo_jax"],
+            "drop_environment": [*_PASSED_ON, *_FOR_START],
         }
         boot = str(Path(__file__).with_name("boot.py"))
         environment = _ENVIRONMENT | _FOR_START | {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, *_FLAGS, boot, json.dumps(settings)], env=environment,
-                pass_fds=(inner.fileno(), trainer), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
+                [sys.executable, *_FLAGS, boot, json.dumps(settings)],
+                env=environment,
+                pass_fds=(inner.fileno(), trainer),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
         except OSError as error:
             self.link.close()
@@ -125,7 +141,7 @@ class Worker:
         """Sends what the socket takes. A broken one shows at the next `take`."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self._outbox:
-                sent = self.link.send(self._outbox[:1 << 20])
+                sent = self.link.send(self._outbox[: 1 << 20])
                 del self._outbox[:sent]
 
     @property

@@ -45,7 +45,8 @@ def weights(mask: MaskConfig, reward_bg: Array, advantage_bg: Array, present_bg:
         weight_bg = (ranks(reward_bg, part_bg) < kept_b[:, None]).astype(xp.float32)
     elif mask.kind == "soft":
         last_b = xp.maximum(group_b - 1, 1).astype(xp.float32)
-        weight_bg = 1.0 - ranks(reward_bg, part_bg).astype(xp.float32) / last_b[:, None]
+        # Not 1 - rank / last: the highest must be 0 exactly, also where a compiler divides by a reciprocal.
+        weight_bg = (last_b[:, None] - ranks(reward_bg, part_bg).astype(xp.float32)) / last_b[:, None]
     elif mask.kind == "below":
         weight_bg = (reward_bg < mask.threshold).astype(xp.float32)
     elif mask.kind == "none":

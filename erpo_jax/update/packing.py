@@ -65,9 +65,7 @@ def pack(candidates: Sequence[Candidate], shape: BatchShape, mask: MaskConfig, l
     _check_tokens(here, shape)
     parts = ([c for c in here if learns_bg[c.group, c.index]], [c for c in here if not learns_bg[c.group, c.index]])
     longest = max((_tokens(item) for item in here), default=1)
-    plans = [
-        (slots, [_first_fit(part, slots) for part in parts]) for slots in shape.row_tokens if slots >= longest
-    ]
+    plans = [(slots, [_first_fit(part, slots) for part in parts]) for slots in shape.row_tokens if slots >= longest]
     slots, (kept, others) = min(plans, key=lambda plan: plan[0] * sum(_micro_batches(rows, shape) for rows in plan[1]))
     kept_micro_batches, other_micro_batches = _micro_batches(kept, shape), _micro_batches(others, shape)
     placed = dict(enumerate(kept)) | dict(enumerate(others, start=kept_micro_batches * shape.micro_batch_rows))
@@ -147,9 +145,7 @@ def _first_fit(part: Sequence[Candidate], slots: int) -> list[list[Candidate]]:
     return rows
 
 
-def _fill(
-    placed: dict[int, list[Candidate]], slots: int, shape: BatchShape
-) -> dict[str, np.ndarray | None]:
+def _fill(placed: dict[int, list[Candidate]], slots: int, shape: BatchShape) -> dict[str, np.ndarray | None]:
     rows = shape.rows
     tokens_rs = np.zeros((rows, slots), np.int32)
     positions_rs = np.zeros((rows, slots), np.int32)

@@ -27,12 +27,23 @@ from transformers import (
 from erpo_jax.policy import Policy
 
 SIZES: dict[str, Any] = {
-    "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 256, "eos_token_id": [5, 7],
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 256,
+    "eos_token_id": [5, 7],
 }
 ROPE = {"rope_type": "default", "rope_theta": 1_000_000.0}
 LLAMA3 = {
-    "rope_type": "llama3", "rope_theta": 500_000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "rope_type": "llama3",
+    "rope_theta": 500_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
 FAMILIES: dict[str, Callable[[], Any]] = {
@@ -41,7 +52,8 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=dict(ROPE), tie_word_embeddings=True)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=dict(LLAMA3))),
     "llama_biases": lambda: LlamaForCausalLM(
-        LlamaConfig(**SIZES, rope_parameters=dict(LLAMA3), attention_bias=True, mlp_bias=True)),
+        LlamaConfig(**SIZES, rope_parameters=dict(LLAMA3), attention_bias=True, mlp_bias=True)
+    ),
 }
 
 
@@ -96,7 +108,9 @@ def forward() -> Callable[..., np.ndarray]:
     """forward(policy, tokens, positions=None, segments=None): float32 logits [R, S, V] through one jitted function."""
 
     def run(
-        policy: Policy, tokens_rs: np.ndarray, positions_rs: np.ndarray | None = None,
+        policy: Policy,
+        tokens_rs: np.ndarray,
+        positions_rs: np.ndarray | None = None,
         segments_rs: np.ndarray | None = None,
     ) -> np.ndarray:
         rows, slots = tokens_rs.shape

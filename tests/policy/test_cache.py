@@ -34,7 +34,8 @@ def test_packed_sequences_equal_separate_ones(tiny, forward):
 
 @pytest.mark.parametrize(
     ("family", "split", "pad"),
-    [("qwen3_tied", (1, 1, 1), "left"), ("llama_biases", (1, 1, 1), "right"), ("qwen2", (2, 2, 2), "left")])
+    [("qwen3_tied", (1, 1, 1), "left"), ("llama_biases", (1, 1, 1), "right"), ("qwen2", (2, 2, 2), "left")],
+)
 def test_prefill_and_decode_equal_the_whole_forward(tiny, forward, family, split, pad):
     policy = load(tiny(family).folder, make_mesh(*split))
     rng = np.random.default_rng(2)
@@ -54,7 +55,8 @@ def test_prefill_and_decode_equal_the_whole_forward(tiny, forward, family, split
 
         def step(carry, at):
             hidden_rd, cache = decoder.decode(
-                jnp.asarray(tail)[:, at], jnp.asarray(lengths, jnp.int32) + at, carry, prompt + at, weights)
+                jnp.asarray(tail)[:, at], jnp.asarray(lengths, jnp.int32) + at, carry, prompt + at, weights
+            )
             return cache, decoder.logits(hidden_rd, weights.unembed_vd)
 
         _, logits_srv = jax.lax.scan(step, cache, jnp.arange(new, dtype=jnp.int32))

@@ -120,11 +120,13 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(tiny, tmp_path):
         export(changed, folder)
     assert torch.equal(
         load_file(folder / "model.safetensors")["model.norm.weight"],
-        load_file(policy.source / "model.safetensors")["model.norm.weight"])
+        load_file(policy.source / "model.safetensors")["model.norm.weight"],
+    )
     export(changed, folder, overwrite=True)
     assert torch.equal(
         load_file(folder / "model.safetensors")["model.norm.weight"],
-        2 * load_file(policy.source / "model.safetensors")["model.norm.weight"])
+        2 * load_file(policy.source / "model.safetensors")["model.norm.weight"],
+    )
     with pytest.raises(CheckpointError, match="is the policy's own source"):
         export(changed, policy.source, overwrite=True)
     assert [item.name for item in tmp_path.iterdir()] == ["out"]

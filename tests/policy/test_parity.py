@@ -83,4 +83,3 @@ def test_bfloat16_compute_stays_near_float32(tiny, forward, tokens_rs):
     gap = np.abs(rough - exact)
     assert 1e-4 < gap.max() < 0.15
     assert gap.mean() < 0.015
-

@@ -63,8 +63,18 @@ def test_any_split_gives_the_same_logits_and_gradient(tiny, tokens_rs, on_one_de
 
 def test_a_tensor_split_of_four(forward, tokens_rs, tmp_path):
     spec = ModelSpec(
-        family="llama", vocabulary=96, model=32, feed_forward=64, layers=2, heads=8, kv_heads=8, head_dim=8,
-        max_positions=64, rope_theta=1e4, norm_eps=1e-6)
+        family="llama",
+        vocabulary=96,
+        model=32,
+        feed_forward=64,
+        layers=2,
+        heads=8,
+        kv_heads=8,
+        head_dim=8,
+        max_positions=64,
+        rope_theta=1e4,
+        norm_eps=1e-6,
+    )
     tokens = tokens_rs[:, :16]
     expected = forward(init(spec, make_mesh(), 0, tmp_path), tokens)
     many = forward(init(spec, make_mesh(1, 2, 4), 0, tmp_path), tokens)

@@ -18,10 +18,21 @@ from erpo_jax.policy.attention import choose, rotary_frequencies
 
 SHAPES = Path(__file__).parents[2] / "configs" / "models"
 QWEN2 = {
-    "model_type": "qwen2", "vocab_size": 100, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rope_theta": 1000000.0,
-    "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "hidden_act": "silu", "use_sliding_window": False,
-    "sliding_window": 64, "max_window_layers": 1,
+    "model_type": "qwen2",
+    "vocab_size": 100,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "rope_theta": 1000000.0,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+    "use_sliding_window": False,
+    "sliding_window": 64,
+    "max_window_layers": 1,
 }
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 
@@ -29,8 +40,20 @@ LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origi
 def test_old_layout():
     spec = ModelSpec.from_hf(QWEN2)
     assert spec == ModelSpec(
-        family="qwen2", vocabulary=100, model=64, feed_forward=96, layers=2, heads=4, kv_heads=2, head_dim=16,
-        max_positions=128, rope_theta=1e6, norm_eps=1e-5, tied=True, qkv_bias=True)
+        family="qwen2",
+        vocabulary=100,
+        model=64,
+        feed_forward=96,
+        layers=2,
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
+        max_positions=128,
+        rope_theta=1e6,
+        norm_eps=1e-5,
+        tied=True,
+        qkv_bias=True,
+    )
 
 
 def test_new_layout_says_the_same():
@@ -50,9 +73,18 @@ def test_llama_scaling_in_both_layouts():
 
 def test_llama_scaling_by_hand():
     llama = {**QWEN2, "model_type": "llama", "sliding_window": None, "rope_theta": 10000.0, "head_dim": 8}
-    spec = ModelSpec.from_hf({**llama, "rope_scaling": {
-        "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 128}})
+    spec = ModelSpec.from_hf(
+        {
+            **llama,
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 4.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 128,
+            },
+        }
+    )
     # wavelengths 2 pi * (1, 10, 100, 1000) = 6.28, 62.8, 628, 6283; kept below 128 / 4, divided by 4 above 128,
     # between them a share (128 / 62.83 - 1) / 3 = 0.34573 is kept: 0.1 * (0.34573 + 0.65427 / 4) = 0.050930
     np.testing.assert_allclose(rotary_frequencies(spec), [1.0, 0.050930, 0.0025, 0.00025], rtol=1e-4)
@@ -77,6 +109,21 @@ def test_llama_scaling_by_hand():
         ({"num_attention_heads": 3, "num_key_value_heads": 3}, "hidden_size=64 is not a multiple of 3 heads"),
         ({"head_dim": 15}, "head_dim=15 is odd"),
         ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"rope_scaling": "x"}, "rope_scaling is 'x'; it must be an object or null"),
+        ({"rope_scaling": [1]}, r"rope_scaling is \[1\]; it must be an object or null"),
+        ({"rope_parameters": "x"}, "rope_parameters is 'x'; it must be an object or null"),
+        ({"rope_parameters": {"rope_theta": "x"}}, "rope_parameters.rope_theta is 'x'; it must be a finite number"),
+        ({"rope_theta": "x"}, "rope_theta is 'x'; it must be a finite number above 0"),
+        ({"rope_theta": 0}, "rope_theta is 0; it must be a finite number above 0"),
+        ({"rope_theta": True}, "rope_theta is True; it must be"),
+        ({"rope_theta": float("nan")}, "rope_theta is nan; it must be"),
+        ({"rope_theta": 10**400}, "rope_theta is 1000"),
+        ({"rope_scaling": {"rope_type": "llama3", **LLAMA3, "factor": "x"}}, "rope_scaling.factor is 'x'; it must be"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": "x"}},
+            "original_max_position_embeddings is 'x'",
+        ),
+        ({"rms_norm_eps": "x"}, "rms_norm_eps is 'x'; it must be a finite number above 0"),
         ({"intermediate_size": None}, "intermediate_size is missing"),
     ],
 )
@@ -88,8 +135,11 @@ def test_what_is_not_supported_is_named(change, match):
 @pytest.mark.parametrize(
     ("name", "count"),  # parameters, as published with each model (0.6B, 1.7B, 4B: with tied embeddings counted once)
     [
-        ("qwen3_0.6b", 596_049_920), ("qwen3_1.7b", 1_720_574_976), ("qwen3_4b", 4_022_468_096),
-        ("qwen3_8b", 8_190_735_360), ("qwen2.5_coder_0.5b", 494_032_768),
+        ("qwen3_0.6b", 596_049_920),
+        ("qwen3_1.7b", 1_720_574_976),
+        ("qwen3_4b", 4_022_468_096),
+        ("qwen3_8b", 8_190_735_360),
+        ("qwen2.5_coder_0.5b", 494_032_768),
     ],
 )
 def test_shipped_shapes_have_the_published_sizes(name, count):
@@ -116,7 +166,8 @@ def test_end_ids_and_tokenizer(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("generation", "config", "expected"), [({"eos_token_id": 9}, 5, (9,)), ({}, [5, 8], (5, 8)), (None, None, (5,))])
+    ("generation", "config", "expected"), [({"eos_token_id": 9}, 5, (9,)), ({}, [5, 8], (5, 8)), (None, None, (5,))]
+)
 def test_end_ids_come_from_the_first_file_that_says(tiny, tmp_path, generation, config, expected):
     source = Path(shutil.copytree(tiny("qwen2").folder, tmp_path / "source"))
     (source / "generation_config.json").unlink()

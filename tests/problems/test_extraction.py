@@ -13,6 +13,8 @@ from erpo_jax.problems import extract_program
 PROGRAM = "n = int(input())\nprint(n + 1)"
 DEFINITION = "def f(a):\n    return a"
 BLOCK = f"```python\n{PROGRAM}\n```"
+MARKED = "print('</think>')"
+MARKED_LINES = 'print("""\n<think>\n</think>\n""")'
 DOCUMENTED = 'def f():\n    """Doc\n    ```\n    >>> f()\n    ```\n    """\n    return 1'
 
 ANSWERS = {
@@ -20,6 +22,19 @@ ANSWERS = {
     "draft tagged, final not": (f"```python\nprint(0)\n```\nFinal:\n```\n{PROGRAM}\n```", PROGRAM),
     "sample output after it": (f"{BLOCK}\nIt prints\n```\n3\n```", PROGRAM),
     "sample output that parses": (f"{BLOCK}\nIt prints\n```\nx = 3\n```", PROGRAM),
+    "sample output that calls": ("```python\nprint(set([1]))\n```\nOutput:\n```\nset()\n```", "print(set([1]))"),
+    "sample output like a print": (f"{BLOCK}\nOutput:\n```\nprint(5)\n```", PROGRAM),
+    "sample output of a deque": (f"{BLOCK}\nOutput:\n```\ndeque([1])\n```", PROGRAM),
+    "sample output of a counter": (f"{BLOCK}\nOutput:\n```\nCounter({{'a': 1}})\n```", PROGRAM),
+    "sample output that calls, no tags": (f"```\n{PROGRAM}\n```\nOutput:\n```\nset()\n```", PROGRAM),
+    "sample output that names stdin": (f"{BLOCK}\nIt reads\n```\nstdin\n```", PROGRAM),
+    "broken, then sample output": ("```python\nprint((1\n```\nOutput:\n```\nset()\n```", "print((1"),
+    "draft tagged, final a definition": (f"```python\nprint(0)\n```\nFinal:\n```\n{DEFINITION}\n```", DEFINITION),
+    "draft tagged, final a loop": (
+        f"{BLOCK}\nNo:\n```\nfor i in range(3):\n    print(i)\n```",
+        "for i in range(3):\n    print(i)",
+    ),
+    "draft and final that only call, no tags": ("```\nprint(0)\n```\nNo:\n```\nprint(1)\n```", "print(1)"),
     "sample output of prose": (f"{BLOCK}\n```\nfor 3 coins: yes\n```", PROGRAM),
     "sample output tagged": (f"{BLOCK}\n```text\nprint(3)\n```", PROGRAM),
     "session after it": (f"{BLOCK}\n```python\n>>> f(3)\n4\n```", PROGRAM),
@@ -58,6 +73,22 @@ ANSWERS = {
     "empty thinking": (f"<think>\n\n</think>\n\n{BLOCK}", PROGRAM),
     "cut inside thinking": (f"<think>\nMaybe\n{BLOCK}\nor", None),
     "nothing after thinking": (f"<think>\n{BLOCK}\n</think>", None),
+    "thinking mark in the program": (f"```python\n{MARKED}\n```\nDone.", MARKED),
+    "thinking mark in the program, twice": (f"```python\nprint(0)\n```\nNo:\n```python\n{MARKED}\n```", MARKED),
+    "thinking mark in a text's own line": (f"```python\n{MARKED_LINES}\n```", MARKED_LINES),
+    "thinking mark, no fence": (MARKED, MARKED),
+    "thinking marks in a text, no fence": (MARKED_LINES, MARKED_LINES),
+    "thinking mark in the prose behind": (f"```python\n{MARKED}\n```\nIt prints </think>.", MARKED),
+    "thinking, and its mark in the program": (
+        f"<think>\n```python\nprint(0)\n{MARKED}\n```\n</think>\n```python\n{MARKED}\n```",
+        MARKED,
+    ),
+    "thinking with an unclosed draft": (f"<think>\n```python\nprint(0)\n</think>\n\n{BLOCK}", PROGRAM),
+    "thinking with an unclosed draft, then nothing": ("<think>\n```python\nprint(0)\n</think>\n", None),
+    "thinking ends behind a sentence": (f"Or ```python\nprint(0)\n```\nSo.</think>Here:\n{BLOCK}", PROGRAM),
+    "thinking twice": (f"<think>\na\n</think>\nHm.\n<think>\n```\nprint(0)\n```\n</think>\n{BLOCK}", PROGRAM),
+    "cut inside thinking about the mark": (f"<think>\n```python\n{MARKED}\n```\nIt prints </think>. Or", None),
+    "cut inside thinking the second time": (f"<think>\na\n</think>\n<think>\n{BLOCK}\n", None),
     "prose": ("I cannot solve this.", None),
     "a word": ("Hello", None),
     "a number": ("42", None),

@@ -60,9 +60,21 @@ def test_round_trip(tmp_path, name):
         ({"mode": "function", "entry_point": "f"}, "allowed: a JSON list of the arguments"),
         ({"starter_code": 3}, "field 'starter_code' is 3; allowed: a text or null"),
         ({"source": None}, "field 'source' is null; allowed: a text"),
-        ({"time_limit_s": 0}, "field 'time_limit_s' is 0; allowed: a number above 0 (CPU seconds)"),
+        ({"time_limit_s": 0}, "field 'time_limit_s' is 0; allowed: a number above 0 and at most 3600 (CPU seconds)"),
+        ({"time_limit_s": 3600.5}, "field 'time_limit_s' is 3600.5; allowed: a number above 0 and at most 3600"),
+        ({"time_limit_s": 10**400}, "field 'time_limit_s' is 1000"),
+        ({"time_limit_s": float("nan")}, "field 'time_limit_s' is NaN"),
         ({"time_limit_s": "2"}, "field 'time_limit_s' is \"2\""),
-        ({"memory_limit_mb": 0.5}, "field 'memory_limit_mb' is 0.5; allowed: a whole number of MiB"),
+        ({"memory_limit_mb": 0.5}, "field 'memory_limit_mb' is 0.5; allowed: a whole number of MiB, from 1 to 1048576"),
+        ({"memory_limit_mb": 1048577}, "field 'memory_limit_mb' is 1048577; allowed: a whole number of MiB, from 1 to"),
+        ({"memory_limit_mb": 10**400}, "field 'memory_limit_mb' is 1000"),
+        ({"mode": "function", "entry_point": "lambda", "public_tests": []}, "field 'entry_point' is \"lambda\""),
+        ({"statement": "a\ud800b"}, "field 'statement' has the lone surrogate \\ud800 as character 2; allowed:"),
+        ({"id": "\udfff"}, "field 'id' has the lone surrogate \\udfff as character 1"),
+        ({"starter_code": "\ud800"}, "field 'starter_code' has the lone surrogate"),
+        ({"source": "\ud800"}, "field 'source' has the lone surrogate"),
+        ({"public_tests": [{"input": "1", "output": "\ud800"}]}, "field 'public_tests[0].output' has the lone"),
+        ({"mode": "\ud800"}, "field 'mode' is \"\\ud800\"; allowed:"),
         ({"memory_limit_mb": True}, "field 'memory_limit_mb' is true"),
         ({"public_tests": {}}, "field 'public_tests' is {}; allowed: a list of"),
         ({"public_tests": [{"input": "1"}]}, 'field \'public_tests[0]\' is {"input": "1"}; allowed:'),
@@ -76,6 +88,7 @@ def test_mistakes_are_named(tmp_path, change, message):
     assert str(caught.value).startswith(f"{path}:2: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    str(caught.value).encode()  # can be printed
     assert isinstance(caught.value, UserError)
 
 
@@ -89,6 +102,44 @@ def test_an_expected_value_that_is_not_json(tmp_path):
     }
     with pytest.raises(ProblemError, match=r"public_tests\[0\].output' is \"x\"; allowed: one JSON value"):
         load_problems(write(tmp_path, row))
+
+
+def test_the_greatest_limits_are_allowed(tmp_path):
+    (problem,) = load_problems(write(tmp_path, GOOD | {"time_limit_s": 3600, "memory_limit_mb": 1048576}))
+    assert (problem.time_limit_s, problem.memory_limit_mb) == (3600.0, 1048576)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path):
+    path = write(tmp_path, GOOD)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [problem.id for problem in load_problems(path)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[" * 100_000, "JSON nested too deeply"),
+        ('{"id": "b", "statement": ' + '{"a":' * 100_000, "JSON nested too deeply"),
+        ('{"id": "b", "statement": "s", "id": "c"}', "field 'id' stands twice; allowed: each field once"),
+        (
+            '{"id": "b", "statement": "s", "public_tests": [{"input": "1", "output": "2", "output": "3"}]}',
+            "field 'output' stands twice",
+        ),
+        ('{"id": "b", "statement": "s", "time_limit_s": ' + "9" * 5000 + "}", "not JSON (Exceeds the limit"),
+        (
+            json.dumps(
+                {"id": "b", "statement": "s", "mode": "function", "entry_point": "f"}
+                | {"public_tests": [{"input": "[" * 100_000, "output": "1"}]}
+            ),
+            "field 'public_tests[0].input' is",
+        ),
+    ],
+)
+def test_lines_that_cannot_be_read(tmp_path, line, message):
+    path = write(tmp_path, GOOD, line)
+    with pytest.raises(ProblemError) as caught:
+        load_problems(path)
+    assert str(caught.value).startswith(f"{path}:2: {message}")
 
 
 def test_files_that_cannot_be_used(tmp_path):

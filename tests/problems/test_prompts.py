@@ -6,7 +6,7 @@ import json
 import pytest
 
 from erpo_jax.config import PromptConfig
-from erpo_jax.problems import Example, Problem, PromptError, Prompts, extract_program
+from erpo_jax.problems import Example, Problem, PromptError, Prompts, check_templates, extract_program
 
 STDIN = Problem(
     "sum", "Print the sum of two integers.", public_tests=(Example("1 2\n", "3\n"),), input_constraints="two ints"
@@ -118,12 +118,39 @@ def test_probe_and_check_never_ask_for_outputs(tokenizer, problem):
             "prompt.check uses the unknown variable 'problem.title'; a problem has id, statement",
         ),
         (PromptConfig(solve="{% if %}"), "prompt.solve is not a valid Jinja template"),
+        (PromptConfig(solve="{{ problem.id | shout }}"), "prompt.solve is not a valid Jinja template: No filter"),
+        (
+            PromptConfig(probe="{% for test in problem.public_tests %}{{ test.inptu }}{% endfor %}"),
+            "prompt.probe cannot be filled for any problem: 'erpo_jax.problems.problem.Example object' has no",
+        ),
+        (
+            PromptConfig(check="{% if problem.mode == 'function' %}{{ problem.statement.trim() }}{% endif %}"),
+            "prompt.check cannot be filled for any problem: 'str object' has no attribute 'trim'",
+        ),
     ],
 )
 def test_bad_templates(tokenizer, config, message):
     with pytest.raises(PromptError) as caught:
         Prompts(config, tokenizer)
     assert message in str(caught.value)
+    with pytest.raises(PromptError) as alone:
+        check_templates(config)
+    assert str(alone.value) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        None,
+        "{{ problem.starter_code.strip() }}",
+        "{{ problem.public_tests[2].input }}",
+        "{{ problem.statement.split('Input:')[1] }}",
+        "{{ problem.statement.index('Input:') }}",
+        "{{ problem.public_tests[0].input | call(problem.entry_point) }}",
+    ],
+)
+def test_a_template_that_suits_some_problems_is_allowed(solve):
+    check_templates(PromptConfig(solve=solve))
 
 
 def test_a_template_that_fails_for_one_problem(tokenizer):

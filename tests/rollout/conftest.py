@@ -19,9 +19,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen3 of 2 layers with weights large enough that its logits are far from flat."""
     torch.manual_seed(11)
     config = Qwen3Config(
-        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=512, tie_word_embeddings=True,
-        initializer_range=0.25)
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        initializer_range=0.25,
+    )
     model = Qwen3ForCausalLM(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():

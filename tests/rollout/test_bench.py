@@ -21,8 +21,21 @@ def bench() -> ModuleType:
 
 
 def test_the_command_compares_both(folder: Path, bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    code = bench.main(["rollout", "--model", str(folder), "--batch", "4", "--new-tokens", "8", "--repeats", "1",
-                       "--prompt-tokens", "12"])
+    code = bench.main(
+        [
+            "rollout",
+            "--model",
+            str(folder),
+            "--batch",
+            "4",
+            "--new-tokens",
+            "8",
+            "--repeats",
+            "1",
+            "--prompt-tokens",
+            "12",
+        ]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert lines[1].endswith("float32: 4 prompts of 12 to 12 tokens, 8 new tokens each")
@@ -33,8 +46,16 @@ def test_the_command_compares_both(folder: Path, bench: ModuleType, capsys: pyte
 
 def test_the_ratio_is_that_of_the_medians() -> None:
     result = RolloutBenchmark(
-        "m", "float32", 32, 100, (5, 9), 1.0, 5,
-        Timing((2.0, 1.0, 9.0), (1.0,) * 3), Timing((7.0, 6.0, 1.0), (1.0,) * 3))
+        "m",
+        "float32",
+        32,
+        100,
+        (5, 9),
+        1.0,
+        5,
+        Timing((2.0, 1.0, 9.0), (1.0,) * 3),
+        Timing((7.0, 6.0, 1.0), (1.0,) * 3),
+    )
     assert result.ratio == 3.0
     assert result.tokens == 3200
     assert "wall 1.00 / 2.00 s" in result.lines()[2]

@@ -40,9 +40,15 @@ def test_greedy_equals_transformers_over_prompts_of_many_lengths(
     answers = flat(engine.generate(ladder, 1, Sampling(0.0, 24), [0] * len(ladder)))
     for prompt, answer in zip(ladder, answers, strict=True):
         out = reference.generate(
-            torch.tensor([prompt]), max_new_tokens=24, do_sample=False, return_dict_in_generate=True,
-            output_logits=True, eos_token_id=list(policy.end_ids), pad_token_id=0)
-        ids = out.sequences[0, len(prompt):].tolist()
+            torch.tensor([prompt]),
+            max_new_tokens=24,
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_logits=True,
+            eos_token_id=list(policy.end_ids),
+            pad_token_id=0,
+        )
+        ids = out.sequences[0, len(prompt) :].tolist()
         logprobs = torch.stack(out.logits, 1)[0].log_softmax(-1)[torch.arange(len(ids)), ids]
         assert list(answer.token_ids) == ids
         np.testing.assert_allclose(answer.logprobs, logprobs.numpy(), atol=1e-4)
@@ -56,7 +62,8 @@ def test_logprobs_equal_a_full_forward(engine: JaxEngine, policy: Policy, temper
     for prompt, group in zip(asked, engine.generate(asked, 2, Sampling(temperature, 24), [1, 2, 3]), strict=True):
         for answer in group:
             np.testing.assert_allclose(
-                answer.logprobs, full_logprobs(policy, prompt, answer.token_ids, temperature), atol=1e-4)
+                answer.logprobs, full_logprobs(policy, prompt, answer.token_ids, temperature), atol=1e-4
+            )
 
 
 def test_an_answer_ends_with_its_first_end_token_or_at_the_limit(engine: JaxEngine, policy: Policy) -> None:
@@ -114,7 +121,8 @@ def test_any_mesh_gives_the_same_tokens(folder: Path, engine: JaxEngine, shape: 
     eight = JaxEngine(load(folder, make_mesh(**shape)), batch_rows=8, max_prompt_tokens=96, compact=False)
     for sampling in (Sampling(0.0, 24), Sampling(1.0, 24)):
         for a, b in zip(
-            flat(engine.generate(asked, 2, sampling, range(6))), flat(eight.generate(asked, 2, sampling, range(6))),
+            flat(engine.generate(asked, 2, sampling, range(6))),
+            flat(eight.generate(asked, 2, sampling, range(6))),
             strict=True,
         ):
             assert a.token_ids == b.token_ids
@@ -133,7 +141,12 @@ def test_compilations_are_one_per_shape(policy: Policy) -> None:
     # prompts of a second bucket: one more prefill and filling, and a larger cache that is filled from both
     engine.generate(prompts(8, low=40, high=90), 4, Sampling(1.0, 30), range(8))
     assert [name[:-1] for name in engine.programs.shapes()[5:]] == [
-        ("empty", 4), ("fill", 4, 128, 1), ("decode", 4, 128), ("prefill", 1), ("fill", 4, 128, 1)]
+        ("empty", 4),
+        ("fill", 4, 128, 1),
+        ("decode", 4, 128),
+        ("prefill", 1),
+        ("fill", 4, 128, 1),
+    ]
 
 
 def test_progress_ends_at_the_total(engine: JaxEngine) -> None:

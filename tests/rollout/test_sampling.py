@@ -17,7 +17,8 @@ def keys(rows: int, seed: int = 0) -> jax.Array:
 def draw(logits_v: np.ndarray, temperature: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
     logits_rv = jnp.broadcast_to(jnp.asarray(logits_v, jnp.float32)[None], (rows, len(logits_v)))
     tokens_r, logprobs_r = jax.jit(sample)(
-        logits_rv, jnp.float32(temperature), keys(rows), jnp.zeros((rows,), jnp.int32))
+        logits_rv, jnp.float32(temperature), keys(rows), jnp.zeros((rows,), jnp.int32)
+    )
     return np.asarray(tokens_r), np.asarray(logprobs_r)
 
 

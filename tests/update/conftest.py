@@ -21,8 +21,20 @@ from erpo_jax.update import BatchShape, Candidate, TrainState, Update, init_stat
 
 VOCABULARY = 64
 SPEC = ModelSpec(
-    family="qwen3", vocabulary=VOCABULARY, model=32, feed_forward=64, layers=2, heads=4, kv_heads=2, head_dim=8,
-    max_positions=128, rope_theta=1e4, norm_eps=1e-6, tied=True, qk_norm=True, initializer_range=0.1,
+    family="qwen3",
+    vocabulary=VOCABULARY,
+    model=32,
+    feed_forward=64,
+    layers=2,
+    heads=4,
+    kv_heads=2,
+    head_dim=8,
+    max_positions=128,
+    rope_theta=1e4,
+    norm_eps=1e-6,
+    tied=True,
+    qk_norm=True,
+    initializer_range=0.1,
 )
 # beta1 = 0 and no clipping: the first moment after one update is the gradient itself.
 BARE = OptimizerConfig(beta1=0.0, max_grad_norm=1e30)

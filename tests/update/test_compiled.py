@@ -36,8 +36,12 @@ def test_parts_have_the_papers_names(tiny, sample):
         assert f"/{name}/" in text
     assert "stablehlo.case" in text  # the entropy's gradient is computed only above the ceiling
     without = make_update(
-        tiny.bigram(), loss=LossConfig(entropy_coefficient=0.0), mask=MaskConfig(), update=update,
-        optimizer=OptimizerConfig(), temperature=1.0,
+        tiny.bigram(),
+        loss=LossConfig(entropy_coefficient=0.0),
+        mask=MaskConfig(),
+        update=update,
+        optimizer=OptimizerConfig(),
+        temperature=1.0,
     )
     assert "stablehlo.case" not in without.lower(tiny.state(tiny.bigram(), OptimizerConfig()), batch).as_text()
     assert jax.tree.leaves(tiny.bigram().params)[0].is_deleted() is False
@@ -48,8 +52,13 @@ def test_numbers_of_micro_batches_can_be_compiled_in(tiny, sample):
     batch = pack(sample(0), BatchShape(4, 4, 2, (24,)), MaskConfig(), LossConfig())
     shardings = jax.tree.map(lambda value: value.sharding, policy.params)
     step = make_step(
-        policy, shardings, loss=LossConfig(entropy_coefficient=0.0), mask=MaskConfig(), update=update,
-        optimizer=OptimizerConfig(), temperature=1.0,
+        policy,
+        shardings,
+        loss=LossConfig(entropy_coefficient=0.0),
+        mask=MaskConfig(),
+        update=update,
+        optimizer=OptimizerConfig(),
+        temperature=1.0,
     )
 
     def planned(state, batch):

@@ -20,7 +20,11 @@ def test_a_forbidden_token_counts_for_nothing():
     def values(logits_v):
         logprob_rs, entropy_rs = token_logprobs(
             lambda hidden_xd, unembed_vd: jnp.einsum("...d,vd->...v", hidden_xd, unembed_vd) + forbidden_v[None, None],
-            logits_v[:, None], jnp.ones((1, 2, 1)), jnp.asarray([[0, 1]]), temperature=1.0, chunk_slots=2,
+            logits_v[:, None],
+            jnp.ones((1, 2, 1)),
+            jnp.asarray([[0, 1]]),
+            temperature=1.0,
+            chunk_slots=2,
         )
         return logprob_rs[0, 1], entropy_rs[0, 1]
 

@@ -81,3 +81,15 @@ def test_layout_covers_all_that_learns(kind, sign, advantage):
     in_front_bg = may_learn(mask, loss, reward_bg, present_bg)
     assert not np.any(learns_bg & ~in_front_bg)
     assert not np.any(in_front_bg & ~learns_bg & (np.abs(advantage_bg) > 1e-2))
+
+
+@pytest.mark.parametrize("group_size", range(2, 65))
+def test_the_highest_of_a_soft_mask_weighs_nothing_compiled_too(group_size):
+    """The host lays a batch out by the same rule: one rounding error more and the step would refuse it."""
+    reward_bg = np.linspace(0, 1, group_size, dtype=np.float32)[None]
+    present_bg = np.ones_like(reward_bg, bool)
+    mask = MaskConfig(kind="soft")
+    host_bg = weights(mask, reward_bg, reward_bg, present_bg)
+    device_bg = jax.jit(lambda r, p: weights(mask, r, r, p))(reward_bg, present_bg)
+    assert host_bg[0, -1] == device_bg[0, -1] == 0.0
+    np.testing.assert_allclose(host_bg, device_bg, atol=1e-6)

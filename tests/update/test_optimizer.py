@@ -54,8 +54,21 @@ def test_first_update_by_hand():
 
 def test_decay_spares_norms_and_biases_of_a_real_policy():
     spec = ModelSpec(
-        family="qwen2", vocabulary=16, model=8, feed_forward=16, layers=2, heads=2, kv_heads=1, head_dim=4,
-        max_positions=32, rope_theta=1e4, norm_eps=1e-6, tied=False, qk_norm=True, qkv_bias=True, mlp_bias=True,
+        family="qwen2",
+        vocabulary=16,
+        model=8,
+        feed_forward=16,
+        layers=2,
+        heads=2,
+        kv_heads=1,
+        head_dim=4,
+        max_positions=32,
+        rope_theta=1e4,
+        norm_eps=1e-6,
+        tied=False,
+        qk_norm=True,
+        qkv_bias=True,
+        mlp_bias=True,
     )
     params = init(spec, make_mesh(1, 2, 1), 0, ".").params
     decayed = {jax.tree_util.keystr(path): on for path, on in jax.tree_util.tree_leaves_with_path(decays(params))}

@@ -37,7 +37,10 @@ def test_layout_by_hand():
     assert not batch.tokens_rs[2:].any()
     assert batch.old_logprobs_rs is None
     assert {c: v.tolist() for c, v in unpack(batch, batch.tokens_rs).items()} == {
-        0: [3, 4, 5], 1: [6], 2: [8, 9], 3: [10, 11],
+        0: [3, 4, 5],
+        1: [6],
+        2: [8, 9],
+        3: [10, 11],
     }
 
 

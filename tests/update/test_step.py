@@ -23,9 +23,7 @@ def bits(tree):
 
 def against_reference(tiny, candidates, distance, *, policy=None, mask=None, loss=None, temperature=1.0):
     mask, loss, policy = mask or MaskConfig(), loss or LossConfig(), policy or tiny.bigram()
-    wanted, parts = reference_gradient(
-        policy, policy.params, candidates, mask=mask, loss=loss, temperature=temperature
-    )
+    wanted, parts = reference_gradient(policy, policy.params, candidates, mask=mask, loss=loss, temperature=temperature)
     found, metrics, _ = tiny.run(candidates, policy=policy, mask=mask, loss=loss, temperature=temperature)
     assert distance(found, wanted) < 1e-5
     for name, value in parts.items():
@@ -89,7 +87,9 @@ def test_three_of_four_groups_tied(tiny, sample, distance, denominator):
     assert metrics["kept_fraction"] == 2 / 16
     kept = [len(c.completion_ids) for c in candidates if c.group == 1][:2]
     divisor = {
-        "all_tokens": sum(len(c.completion_ids) for c in candidates), "kept_tokens": sum(kept), "sequences": 2,
+        "all_tokens": sum(len(c.completion_ids) for c in candidates),
+        "kept_tokens": sum(kept),
+        "sequences": 2,
     }[denominator]
     parts = kept if denominator != "sequences" else [1, 1]
     # r = 1: the loss is -(n1 * A1 + n2 * A2) / divisor with A of (0, 0.5, 1, 1)
