@@ -71,9 +71,10 @@ class Checkpoints:
         if step not in self.steps():
             raise UserError(f"{self._folder} has no checkpoint of step {step}; it has {self.steps() or 'none'}")
         partial = ocp.options.PyTreeOptions(loading=ocp.options.PyTreeOptions.Loading(partial_load=True))
-        with self._damage_said(step), ocp.Context(pytree_options=partial):
+        with self._damage_said(step):
             self._refuse_other_arrays(step, {"params": like})
-            return self._manager.load(step, {"params": _abstract(like)})["params"]
+            with ocp.Context(pytree_options=partial):
+                return self._manager.load(step, {"params": _abstract(like)})["params"]
 
     @contextmanager
     def _damage_said(self, step: int) -> Iterator[None]:

@@ -164,7 +164,7 @@ def test_public_tests_can_be_the_reward(tmp_path):
         tests = problems[record["problem"]].public_tests
         assert record["inputs"] == [test.input for test in tests]
         passed = [
-            out is not None and out.split() == test.output.split()
+            out is not None and out.strip() == test.output.strip()
             for out, test in zip(record["outputs"], tests, strict=True)
         ]
         assert record["reward"] == pytest.approx(sum(passed) / len(passed))
