@@ -217,7 +217,7 @@ def make_step(
             learns = jnp.any(kept_c) | (slope > 0.0)
             misplaced = _misplaced_tokens(batch, kept_c, rows)
             changes, opt_state = chain.update(grads, state.opt_state, params)
-            measured = jnp.stack([policy_loss + penalty, grad_norm, optax.global_norm(changes)])
+            measured = jnp.stack([policy_loss + penalty, grad_norm, optax.tree.norm(changes)])
             finite = jnp.all(jnp.isfinite(measured))
             new = TrainState(optax.apply_updates(params, changes), opt_state, state.step + 1)
             state_after = _choose(finite & learns & (misplaced == 0), new, state)
