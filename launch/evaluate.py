@@ -13,6 +13,7 @@ Runs as a process of its own: it alone reads hidden tests.
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 
 from erpo_jax import command, evaluate
@@ -21,6 +22,9 @@ from erpo_jax.errors import UserError
 from erpo_jax.evaluate import Evaluation
 from erpo_jax.evaluate.progress import ProgressDisplay
 from erpo_jax.evaluate.session import Session, opened, regraded
+
+COMMANDS: tuple[str, ...] = ()
+"""First words with a module of their own in `erpo_jax.evaluate.commands`, whose `main` gets the other words."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -71,6 +75,8 @@ def _temperatures(arguments: argparse.Namespace, config: Config) -> list[float]:
 
 
 def main(argv: list[str]) -> int:
+    if argv and argv[0] in COMMANDS:
+        return int(import_module(f"erpo_jax.evaluate.commands.{argv[0]}").main(argv[1:]))
     arguments = _arguments(argv)
     if arguments.compare:
         before, after = map(evaluate.load_evaluation, arguments.compare)
