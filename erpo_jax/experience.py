@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Literal, cast
 
 from erpo_jax.config import Config, RewardConfig
 from erpo_jax.execution import limits_for
 from erpo_jax.problems import Problem, Prompt, Prompts, extract_program
-from erpo_jax.reward import Consensus, consensus, has_verdict, outcome_key, public_reward
+from erpo_jax.reward import Consensus, consensus, has_verdict, majority, outcome_key, public_reward
 from erpo_jax.rollout import Completion, Engine, Sampling
 from erpo_jax.sandbox import Job, Outcome, Sandbox
 from erpo_jax.update import Candidate
@@ -99,28 +100,36 @@ def execute(groups: Sequence[Group], sandbox: Sandbox, config: Config, progress:
 
 
 def score(groups: Sequence[Group], config: RewardConfig) -> None:
-    """Give every present candidate its reward: probe consensus, or the passed share of the public tests."""
+    """Give every present candidate its reward: by its probes (consensus, majority) or by the public tests."""
     for group in groups:
         if config.kind == "public":
             rewards = [
                 public_reward(group.problem, a.outcomes) if a.present and group.inputs else None for a in group.attempts
             ]
         else:
-            nothing = [None] * len(group.inputs)
-            mode = group.problem.mode
-            group.consensus = consensus(
-                [
-                    [outcome_key(o, mode) for o in a.outcomes] if a.present and a.outcomes else nothing
-                    for a in group.attempts
-                ],
-                present_g=[attempt.present for attempt in group.attempts],
-                ambiguous=cast(Literal["count", "drop"], config.ambiguous),
-                quorum=config.quorum,
-            )
-            pcr_g = group.consensus.pcr_g
-            rewards = list(pcr_g) if group.consensus.probes_used else [None] * len(pcr_g)
+            rewards = _probe_rewards(group, config)
         for attempt, reward in zip(group.attempts, rewards, strict=True):
             attempt.reward = reward
+
+
+def _probe_rewards(group: Group, config: RewardConfig) -> list[float | None]:
+    nothing = [None] * len(group.inputs)
+    mode = group.problem.mode
+    keys_gk = [
+        [outcome_key(o, mode) for o in a.outcomes] if a.present and a.outcomes else nothing for a in group.attempts
+    ]
+    present_g = [attempt.present for attempt in group.attempts]
+    found = group.consensus = consensus(
+        keys_gk,
+        present_g=present_g,
+        ambiguous=cast(Literal["count", "drop"], config.ambiguous),
+        quorum=config.quorum,
+    )
+    if not found.probes_used:
+        return [None] * len(keys_gk)
+    if config.kind == "majority":
+        return list(majority([list(compress(keys_k, found.used_k)) for keys_k in keys_gk], present_g=present_g))
+    return list(found.pcr_g)
 
 
 def candidates_of(groups: Sequence[Group]) -> list[Candidate]:

@@ -131,8 +131,9 @@ class SandboxConfig:
 class RewardConfig:
     kind: str = key(
         "pcr",
-        "pcr: probe consensus; public: passed share of the statement's public tests",
-        choices=("pcr", "public"),
+        "pcr: probe consensus; majority: 1 for the most frequent outputs over all probes, else 0; "
+        "public: passed share of the statement's public tests",
+        choices=("pcr", "majority", "public"),
     )
     ambiguous: str = key(
         "count",
