@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from erpo_jax import config as configuration
 from erpo_jax.config import Config
-from erpo_jax.errors import UserError
+from erpo_jax.errors import Failure, UserError
 
 QUICKSTART = Path(__file__).parents[1] / "configs" / "quickstart.yaml"
 
@@ -71,13 +71,17 @@ def prepare_jax(config: Config) -> None:
 
 
 def run(main: Callable[[list[str]], int | None]) -> NoReturn:
-    """Call `main` with the command's words and exit: 0, its own code, or 2 with one line for a user's mistake."""
+    """Call `main` with the command's words and exit: 0, its own code, or one line and 2 (a user's mistake) or 1 (a
+    failure)."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that torch is missing is no news here
     try:
         code = main(sys.argv[1:])
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except Failure as failure:
+        print(f"failed: {failure}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(130)

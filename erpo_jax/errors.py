@@ -1,5 +1,9 @@
-"""The one base class of mistakes that belong to the user. Commands print them in one line and exit with code 2."""
+"""The two ways in which a command ends before its time: commands print either in one line, without a traceback."""
 
 
 class UserError(ValueError):
-    """Bad input: its message names the key or file, the value, what is allowed, and the nearest valid choice."""
+    """Bad input: its message names the key or file, the value, what is allowed, the nearest valid choice. Exit 2."""
+
+
+class Failure(RuntimeError):
+    """The command cannot go on, through no mistake in its input. What was finished is saved. Exit 1."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 from erpo_jax.checkpoint import Checkpoints
 from erpo_jax.config import Config
 from erpo_jax.display import Display
-from erpo_jax.errors import UserError
+from erpo_jax.errors import Failure, UserError
 from erpo_jax.execution import open_sandbox
 from erpo_jax.experience import Group, candidates_of, execute, records, sample, score, summary
 from erpo_jax.interrupt import Interrupt, Stopped
@@ -26,20 +26,20 @@ from erpo_jax.policy import Policy, export, load, make_mesh
 from erpo_jax.probes import make_probes
 from erpo_jax.problems import Problem, Prompts, load_problems
 from erpo_jax.reward import probe_summary, reward_histogram, reward_summary
-from erpo_jax.rollout import BrokenPolicyError, JaxEngine
+from erpo_jax.rollout import open_engine
 from erpo_jax.run_folder import RunFolder
 from erpo_jax.update import RolloutUpdate, TrainState, advantages, init_state, weights
 
 
-class RunFailed(RuntimeError):
-    """The run cannot go on, through no mistake in its input. Its newest checkpoint is whole."""
+class RunFailed(Failure):
+    """The run cannot go on; its newest checkpoint is whole."""
 
 
 def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt) -> int:
     """Run the configured steps, from the newest checkpoint if there is one. Returns the number of finished steps.
 
-    Raises UserError (bad input), RunFailed (a sandbox at fault, non-finite updates in a row) and Stopped (told to stop,
-    after a checkpoint of the last finished step).
+    Raises UserError (bad input), and, after a checkpoint of the last finished step, Failure (a sandbox or engine at
+    fault, non-finite updates in a row) and Stopped (told to stop).
     """
     policy = load_policy(config)
     prompts = Prompts(config.prompt, policy.tokenizer())
@@ -48,7 +48,7 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
     with (
         Checkpoints(run.checkpoints, keep=config.train.keep_checkpoints) as checkpoints,
         open_sandbox(config.sandbox) as sandbox,
-        closing(make_engine(config, policy)) as engine,
+        open_engine(config, policy, run.path) as engine,
     ):
         phase = Phases(display, interrupt)
         introduce(config, policy, sandbox.tier, problems, display)
@@ -106,11 +106,9 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
                         checkpoints.save(step, state, {"weights_version": step})
                     if config.train.export_every and step % config.train.export_every == 0:
                         export_step(policy, run, step)
-            except (Stopped, RunFailed, BrokenPolicyError) as error:
+            except (Stopped, Failure):
                 if step:
                     checkpoints.save(step, state, {"weights_version": step})
-                if isinstance(error, BrokenPolicyError):
-                    raise RunFailed(str(error)) from error
                 raise
         export_step(policy, run, step)
     interrupt.check()
@@ -128,11 +126,6 @@ def load_policy(config: Config) -> Policy:
         attention=model.attention,
         revision=model.revision,
     )
-
-
-def make_engine(config: Config, policy: Policy) -> JaxEngine:
-    """The engine that `rollout.engine` names."""
-    return JaxEngine(policy, batch_rows=config.rollout.batch_rows, max_prompt_tokens=config.rollout.max_prompt_tokens)
 
 
 def fitting_problems(config: Config, prompts: Prompts, display: Display) -> list[Problem]:

@@ -10,7 +10,6 @@ Probes are made once per problem and generator settings; training takes them fro
 from __future__ import annotations
 
 import warnings
-from contextlib import closing
 
 from erpo_jax import command
 from erpo_jax.config import Config
@@ -47,14 +46,15 @@ def _make(config: Config) -> None:
     from erpo_jax.execution import open_sandbox
     from erpo_jax.probes import make_probes
     from erpo_jax.problems import Prompts, load_problems
-    from erpo_jax.trainer import load_policy, make_engine
+    from erpo_jax.rollout import open_engine
+    from erpo_jax.trainer import load_policy
 
     problems = load_problems(config.problems.path)[: config.problems.limit or None]
     policy = load_policy(config)
     prompts = Prompts(config.prompt, policy.tokenizer())
     with (
         open_sandbox(config.sandbox) as sandbox,
-        closing(make_engine(config, policy)) as engine,
+        open_engine(config, policy) as engine,
         Display(0) as display,
         display.phase("probes") as progress,
         warnings.catch_warnings(),

@@ -105,7 +105,7 @@ def _train(config: Config, run: object) -> int:
 
     from erpo_jax.display import Display
     from erpo_jax.interrupt import Interrupt, Stopped
-    from erpo_jax.trainer import RunFailed, train
+    from erpo_jax.trainer import train
 
     try:
         with Interrupt() as interrupt, Display(config.train.steps) as display:
@@ -114,9 +114,6 @@ def _train(config: Config, run: object) -> int:
     except Stopped as stopped:
         print(f"{stopped}; every finished step is saved; the same command goes on", file=sys.stderr)
         return 128 + stopped.signum
-    except RunFailed as failed:
-        print(f"failed: {failed}", file=sys.stderr)
-        return 1
     except OSError as error:
         raise UserError(f"the run stopped ({error}); the same command goes on from its newest checkpoint") from error
     return 0

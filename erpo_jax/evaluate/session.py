@@ -4,7 +4,7 @@ order."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from erpo_jax.evaluate.provenance import of_grading, of_problems, weights_hash
 from erpo_jax.execution import limits_for, open_sandbox
 from erpo_jax.policy import Policy, load, make_mesh
 from erpo_jax.problems import QUICKSTART_PROBLEMS, Problem, Prompts, load_problems
-from erpo_jax.rollout import JaxEngine
+from erpo_jax.rollout import Engine, open_engine
 from erpo_jax.sandbox import Sandbox
 
 
@@ -66,7 +66,7 @@ class Opened:
     session: Session
     policy: Policy
     prompts: Prompts
-    engine: JaxEngine
+    engine: Engine
     sandbox: Sandbox
 
     def measure(
@@ -134,10 +134,7 @@ def opened(session: Session) -> Iterator[Opened]:
             revision=config.model.revision,
         )
         prompts = Prompts(config.prompt, policy.tokenizer())
-        engine = JaxEngine(
-            policy, batch_rows=config.rollout.batch_rows, max_prompt_tokens=config.rollout.max_prompt_tokens
-        )
-        with closing(engine):
+        with open_engine(config, policy) as engine:
             yield Opened(session, policy, prompts, engine, sandbox)
 
 

@@ -1,7 +1,8 @@
-"""Sampling from the policy: the contract of every engine, and the engine that is embedded in the trainer."""
+"""Sampling from the policy: the contract of every engine, the one embedded in the trainer, and how one is opened."""
 
-from erpo_jax.rollout.engine import BrokenPolicyError, Completion, Engine, FinishReason, Sampling
+from erpo_jax.rollout.engine import BrokenPolicyError, Completion, Engine, EngineFailed, FinishReason, Sampling
 from erpo_jax.rollout.jax_engine import EngineError, JaxEngine
+from erpo_jax.rollout.opening import open_engine
 from erpo_jax.rollout.requests import RequestError
 
 __all__ = [
@@ -9,8 +10,10 @@ __all__ = [
     "Completion",
     "Engine",
     "EngineError",
+    "EngineFailed",
     "FinishReason",
     "JaxEngine",
     "RequestError",
     "Sampling",
+    "open_engine",
 ]

@@ -6,14 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from erpo_jax.errors import Failure
+
 if TYPE_CHECKING:
     from erpo_jax.policy import Policy
 
 FinishReason = Literal["stop", "length", "lost"]
 
 
-class BrokenPolicyError(RuntimeError):
+class BrokenPolicyError(Failure):
     """The policy's log-probs are not finite: its weights are beyond repair."""
+
+
+class EngineFailed(Failure):
+    """The engine is dead or deaf, and starting it again as often as the configuration allows has not helped."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,12 @@ class Completion:
 
 
 class Engine(Protocol):
-    """Samples completions and takes new weights."""
+    """Samples completions and takes new weights. All but `close` are called by one thread at a time."""
 
     weights_version: int
+    embedded: bool
+    """Whether it samples from the trainer's own arrays on the trainer's own devices: then nothing is copied that could
+    differ, and nothing runs at the same time as an update."""
 
     def generate(
         self,
@@ -54,14 +63,19 @@ class Engine(Protocol):
     ) -> list[list[Completion]]:
         """`n` completions for each prompt. `seeds[i]` belongs to prompt i, completion j depends on (seeds[i], j) alone.
 
-        `progress(done, total)` is called as completions end.
+        `progress(done, total)` is called as completions end; what it raises ends the call. Raises EngineFailed.
         """
         ...
 
     def refresh(self, policy: Policy, version: int) -> None:
-        """Sample from these weights from now on. Every later completion carries `version`."""
+        """Sample from these weights from now on. Every later completion carries `version`. Raises EngineFailed."""
+        ...
+
+    def rest(self) -> None:
+        """The trainer computes next: give back the device memory that can be had again. The next call takes it."""
         ...
 
     def close(self) -> None:
-        """Give back what the engine holds (servers, caches)."""
+        """Give back what the engine holds (servers, caches). Twice is as good as once; a call that another thread is
+        in ends with EngineFailed."""
         ...

@@ -49,6 +49,8 @@ class JaxEngine:
     policy's; with none at all every answer runs to max_new_tokens (benchmarks).
     """
 
+    embedded = True
+
     def __init__(
         self,
         policy: Policy,
@@ -128,6 +130,9 @@ class JaxEngine:
         _check_same(dict(nnx.to_flat_state(self._policy.params)), dict(nnx.to_flat_state(policy.params)))
         self._policy = policy
         self.weights_version = version
+
+    def rest(self) -> None:
+        """Nothing is held between two calls."""
 
     def close(self) -> None:
         """Let go of the weights and the compiled programs. A closed engine answers nothing."""
