@@ -21,7 +21,7 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
     [
         ("learnig_rate=1", "unknown key learnig_rate; did you mean optimizer.learning_rate?"),
         ("trian.steps=1", "unknown key trian.steps; did you mean train.steps?"),
-        ("mask.kind=rnk", "mask.kind=rnk is not one of rank, none, below, soft; did you mean rank?"),
+        ("mask.kind=rnk", "mask.kind=rnk is not one of rank, none, below, soft, calibrated; did you mean rank?"),
         ("optimizer.learning_rate=-1", "optimizer.learning_rate=-1.0 is out of range [> 0.0]"),
         ("mask.percent=101", "mask.percent=101 is out of range [>= 0, <= 100]; the nearest valid value is 100"),
         ("train.steps=soon", "train.steps"),
@@ -33,6 +33,7 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
         ("evaluate.k=8", "evaluate.k"),
         ("update.minibatches=20", "is more than train.problems_per_step=16"),
         ("run.name=../x", "must be one folder name"),
+        ("mask.calibration=[0.5,1.5]", "must be at least two weights in [0, 1]"),
         ("evaluate.k=[1,17]", "evaluate.k has 17: pass@k needs 1 <= k <= evaluate.samples = 16"),
     ],
 )
@@ -60,6 +61,21 @@ def test_later_words_win_over_earlier_ones(tmp_path):
     file.write_text("train:\n  steps: 7\nmask:\n  kind: none\n")
     config = configuration.load([file], ["train.steps=9"])
     assert (config.train.steps, config.mask.kind, config.rollout.group_size) == (9, "none", 16)
+
+
+def test_an_objective_is_a_file_that_follows_the_runs_own():
+    def with_objective(name):
+        return configuration.load([ROOT / "configs" / "quickstart.yaml", ROOT / "configs" / "objectives" / name])
+
+    plain = configuration.load([ROOT / "configs" / "quickstart.yaml"])
+    assert with_objective("erpo.yaml") == plain
+    grpo, public, nsr = (with_objective(name) for name in ("grpo_pcr.yaml", "grpo_pub.yaml", "nsr_pcr.yaml"))
+    assert [c.mask.kind for c in (grpo, public, nsr)] == ["none", "none", "below"]
+    assert [c.reward.kind for c in (grpo, public, nsr)] == ["pcr", "public", "pcr"]
+    assert [c.loss.advantage for c in (grpo, public, nsr)] == ["group", "group", "minus_one"]
+    for config in (grpo, public, nsr):
+        assert config.loss.entropy_coefficient == 0
+        assert config.train == plain.train
 
 
 def test_a_missing_file_names_its_neighbour():

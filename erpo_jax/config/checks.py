@@ -51,6 +51,9 @@ def check(config: Config) -> None:
             f"rollout.max_new_tokens = {config.rollout.max_prompt_tokens} + {config.rollout.max_new_tokens} "
             f"= {longest}; use 0 or at least {longest}"
         )
+    steps = config.mask.calibration
+    if len(steps) < 2 or not all(0 <= weight <= 1 for weight in steps):
+        raise ConfigError(f"mask.calibration={steps} must be at least two weights in [0, 1], from PCR 0 to PCR 1")
     if not config.run.name or config.run.name != Path(config.run.name).name:
         raise ConfigError(
             f"run.name={config.run.name} must be one folder name, without '/'; run.folder says where it is"

@@ -152,13 +152,19 @@ class RewardConfig:
 class MaskConfig:
     kind: str = key(
         "rank",
-        "rank: the lowest `percent` of the group; none: all; below: PCR < threshold; soft: weight 1 - rank/(G-1)",
-        choices=("rank", "none", "below", "soft"),
+        "rank: the lowest `percent` of the group; none: all; below: PCR < threshold; soft: weight 1 - rank/(G-1); "
+        "calibrated: weight by `calibration`",
+        choices=("rank", "none", "below", "soft", "calibrated"),
     )
     percent: int = key(
         50, "mask.kind=rank: the first (G*percent)//100 of the ascending order are kept", low=0, high=100
     )
     threshold: float = key(0.5, "mask.kind=below: candidates with a reward below it are kept", low=0.0, high=1.0)
+    calibration: list[float] = key(
+        [0.91, 0.91, 0.44],
+        "mask.kind=calibrated: how surely a program is wrong, at equal steps of PCR from 0 to 1; the nearest counts "
+        "(default: the paper's Qwen3-4B)",
+    )
     sign: str = key(
         "keep",
         "keep: kept advantages keep their sign; negative: also needs a negative advantage",
@@ -208,6 +214,11 @@ class OptimizerConfig:
     beta2: float = key(0.999, "decay of the second moment", low=0.0, high=0.9999999)
     epsilon: float = key(1e-8, "added to the root of the second moment", above=0.0)
     weight_decay: float = key(0.01, "decoupled weight decay; norms and biases get none", low=0.0)
+    first_moment_dtype: str = key(
+        "float32",
+        "dtype in which the first moment rests; bfloat16 saves 2 bytes a parameter",
+        choices=("float32", "bfloat16"),
+    )
     max_grad_norm: float = key(1.0, "global gradient norm above which the gradient is scaled down", above=0.0)
 
 

@@ -1,7 +1,7 @@
 """The update: from candidates with rewards to new weights. The loss is in `objective`, the compiled step in `step`."""
 
 from erpo_jax.update.advantages import advantages, group_advantages, tied
-from erpo_jax.update.batch import Batch, BatchError, Candidate, is_truncated
+from erpo_jax.update.batch import Batch, BatchError, Candidate
 from erpo_jax.update.forward import make_scorer
 from erpo_jax.update.masks import ranks, weights
 from erpo_jax.update.optimizer import learning_rate, make_optimizer
@@ -22,7 +22,6 @@ __all__ = [
     "batch_shape",
     "group_advantages",
     "init_state",
-    "is_truncated",
     "learning_rate",
     "make_optimizer",
     "make_scorer",

@@ -5,7 +5,7 @@ Token ids come as they were sampled and are scored as they are: nothing here dec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,11 +35,6 @@ class Candidate:
     reward: float
     present: bool = True
     old_logprobs: Sequence[float] | None = None
-
-
-def is_truncated(completion_ids: Sequence[int], end_ids: Collection[int]) -> bool:
-    """Whether an answer was cut: it does not end in one of the policy's end ids (every one of them counts)."""
-    return len(completion_ids) == 0 or completion_ids[-1] not in end_ids
 
 
 @jax.tree_util.register_dataclass

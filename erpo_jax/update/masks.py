@@ -4,6 +4,7 @@
     none    1 for all
     below   1 where reward < threshold
     soft    1 - rank/(G-1), rank 0 the lowest reward
+    calibrated   the entry of `mask.calibration` nearest to the reward; its entries lie at equal steps from 0 to 1
 
 G is the number of candidates that take part (`advantages.taking_part`); the others have weight 0. `mask.sign=negative`
 also needs A < 0. Like `advantages`, the functions run on numpy and on jax arrays.
@@ -47,6 +48,10 @@ def weights(mask: MaskConfig, reward_bg: Array, advantage_bg: Array, present_bg:
         last_b = xp.maximum(group_b - 1, 1).astype(xp.float32)
         # Not 1 - rank / last: the highest must be 0 exactly, also where a compiler divides by a reciprocal.
         weight_bg = (last_b[:, None] - ranks(reward_bg, part_bg).astype(xp.float32)) / last_b[:, None]
+    elif mask.kind == "calibrated":
+        table_k = xp.asarray(mask.calibration, dtype=xp.float32)
+        step_bg = xp.round(xp.where(part_bg, reward_bg, 0.0) * (table_k.size - 1)).astype(xp.int32)
+        weight_bg = table_k[xp.clip(step_bg, 0, table_k.size - 1)]
     elif mask.kind == "below":
         weight_bg = (reward_bg < mask.threshold).astype(xp.float32)
     elif mask.kind == "none":

@@ -2,7 +2,9 @@
 
     update n = 0, 1, ...: learning rate = lr * min(1, (n + 1) / warmup_steps)
 
-Moments are float32 and lie where their parameter lies. Left out: other schedules and low-precision moments.
+Moments lie where their parameter lies, in float32; the first may rest in bfloat16 (`first_moment_dtype`). The second
+may not: with a decay of 0.999 it changes by less than half of bfloat16's spacing a step: it would never fall again.
+Left out: other schedules.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
             b2=config.beta2,
             eps=config.epsilon,
             weight_decay=config.weight_decay,
+            mu_dtype=config.first_moment_dtype,
             mask=decays,
         ),
     )

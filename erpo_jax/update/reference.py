@@ -53,6 +53,7 @@ def plan(candidates: Sequence[Candidate], mask: MaskConfig, loss: LossConfig) ->
                 "none": 1.0,
                 "below": float(rewards[i] < mask.threshold),
                 "soft": 1.0 - rank / max(len(members) - 1, 1),
+                "calibrated": mask.calibration[round(rewards[i] * (len(mask.calibration) - 1))],
             }[mask.kind]
             if mask.sign == "negative" and not a < 0:
                 m = 0.0

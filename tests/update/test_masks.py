@@ -62,13 +62,20 @@ def test_soft():
     assert weigh(MaskConfig(kind="soft"), [0.5, 0.1], [1, 0]) == [1.0, 0.0]
 
 
+def test_calibrated():
+    # steps at 0, 0.25, 0.5, 0.75 and 1; the nearest counts
+    mask = MaskConfig(kind="calibrated", calibration=[1.0, 0.75, 0.5, 0.25, 0.0])
+    assert weigh(mask, [0.0, 0.3, 0.5, 0.7, 0.9]) == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert weigh(mask, [0.2, 1.0, np.nan, 0.6], [1, 1, 1, 0]) == [0.75, 0.0, 0.0, 0.0]
+
+
 def test_negative_sign():
     # mean 0.75: the kept one at the top has a positive advantage and goes
     assert weigh(MaskConfig(sign="negative"), [1.0, 1.0, 1.0, 0.0]) == [0, 0, 0, 1]
     assert weigh(MaskConfig(kind="none", sign="negative"), [0.2, 0.2, 0.2, 0.2]) == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft"])
+@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft", "calibrated"])
 @pytest.mark.parametrize("sign", ["keep", "negative"])
 @pytest.mark.parametrize("advantage", ["group", "minus_one"])
 def test_layout_covers_all_that_learns(kind, sign, advantage):

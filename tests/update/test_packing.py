@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
 from erpo_jax.config import LossConfig, MaskConfig, load
-from erpo_jax.update import BatchError, BatchShape, Candidate, batch_shape, is_truncated, pack, unpack
+from erpo_jax.update import BatchError, BatchShape, Candidate, batch_shape, pack, unpack
 
 MASK, LOSS = MaskConfig(), LossConfig()
 
@@ -125,17 +125,15 @@ def test_shapes_of_a_configuration():
     assert (split.groups, split.row_tokens, split.old_logprobs) == (4, (64, 128, 192), True)
 
 
-def test_every_end_id_ends_an_answer():
-    end_ids = (151645, 151643)
-    endings = [[5, 151645], [5, 151643], [5, 6], []]
-    assert [is_truncated(ids, end_ids) for ids in endings] == [False, False, True, True]
-    made = [candidate(0, g, [1], ids) for g, ids in enumerate(endings[:3])]
+def test_u12_the_end_token_is_in_the_loss():
+    # answers ended by either end id of Qwen3, and a cut one: masks come from lengths, every sampled id counts
+    endings = [[5, 151645], [5, 151643], [5, 6]]
+    made = [candidate(0, g, [1], ids) for g, ids in enumerate(endings)]
     batch = pack(made, BatchShape(1, 3, 1, (16,)), MASK, LOSS)
-    # the end token is in the loss
-    assert {c: v.tolist() for c, v in unpack(batch, batch.tokens_rs).items()} == dict(enumerate(endings[:3]))
+    assert {c: v.tolist() for c, v in unpack(batch, batch.tokens_rs).items()} == dict(enumerate(endings))
 
 
-def test_ids_are_scored_as_sampled():
+def test_u13_ids_are_scored_as_sampled():
     merges = [("p", "r"), ("pr", "i")]
     tokenizer = Tokenizer(BPE({token: i for i, token in enumerate(["?", "p", "r", "i", "pr", "pri"])}, merges))
     sampled = [1, 2, 3]

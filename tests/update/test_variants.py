@@ -23,7 +23,7 @@ def check(tiny, candidates, distance, mask, loss):
 @pytest.mark.parametrize("advantage", ["group", "minus_one"])
 @pytest.mark.parametrize("denominator", ["all_tokens", "kept_tokens", "sequences"])
 @pytest.mark.parametrize("sign", ["keep", "negative"])
-@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft"])
+@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft", "calibrated"])
 def test_factors_of_every_combination(sample, kind, sign, denominator, advantage):
     mask, loss = MaskConfig(kind=kind, sign=sign), LossConfig(denominator=denominator, advantage=advantage)
     weigh = jax.jit(lambda *arrays: candidate_factors(*arrays, mask, loss))
@@ -48,6 +48,7 @@ def test_factors_of_every_combination(sample, kind, sign, denominator, advantage
         ("none", "keep", "sequences"),
         ("below", "negative", "all_tokens"),
         ("soft", "keep", "kept_tokens"),
+        ("calibrated", "keep", "all_tokens"),
     ],
 )
 def test_gradient_of_some(tiny, sample, distance, kind, sign, denominator):
