@@ -12,7 +12,7 @@ Left out: estimates for k > n (refused), and intervals for a fixed problem set (
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,6 +23,7 @@ from erpo_jax.errors import UserError
 
 RESAMPLES = 4000
 CONFIDENCE = 0.95
+Values = NDArray[np.float64]
 _ROUNDING = 1e-9  # sums of equal differences are off by less: no evidence of a sign
 
 
@@ -48,6 +49,12 @@ class Estimate:
     def negative(self) -> bool:
         """Whether the whole interval lies below 0."""
         return self.high < -_ROUNDING
+
+
+def shown(estimate: Estimate, sign: bool = False) -> str:
+    """`0.418 [0.352, 0.481]`; with `sign` the value carries its sign."""
+    form = "+.3f" if sign else ".3f"
+    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -78,7 +85,7 @@ def reportable(ks: Sequence[int], n: int) -> list[int]:
     return sorted(set(ks))
 
 
-def by_problem(counts: Sequence[tuple[int, int]], k: int) -> NDArray[np.float64]:
+def by_problem(counts: Sequence[tuple[int, int]], k: int) -> Values:
     """pass@k of each (n, c), shape [problems]. Raises EvaluationError where n < k."""
     return np.asarray([pass_at_k(n, c, k) for n, c in counts], np.float64)
 
@@ -89,19 +96,31 @@ def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> Estimate:
     return mean_over_problems(by_problem(counts, k))
 
 
-def mean_over_problems(values: NDArray[np.float64]) -> Estimate:
+def mean_over_problems(values: Values) -> Estimate:
     """Mean and 95 % bootstrap interval of one value a problem, shape [problems] (a paired difference too)."""
     if values.size == 0:
         raise EvaluationError("no problems to average over")
-    means = _resample_weights(values.size) @ values
+    return over_problems(lambda weights: weights @ values / values.size, values.size)
+
+
+def over_problems(statistic: Callable[[Values], Values], problems: int) -> Estimate:
+    """A statistic of the problem set with its 95 % bootstrap interval.
+
+    `statistic` maps [draws, problems], how often each problem is in each draw, to one value a draw, shape [draws]. A
+    draw in which it is not defined (nan) is left out of the interval. Raises EvaluationError when it is nan on the set
+    itself.
+    """
+    value = float(statistic(np.ones((1, problems)))[0])
+    if np.isnan(value):
+        raise EvaluationError("nothing to average over")
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Estimate(float(values.mean()), float(low), float(high), int(values.size))
+    low, high = np.nanquantile(statistic(_resample_counts(problems)), [tail, 1 - tail])
+    return Estimate(value, float(low), float(high), problems)
 
 
 @lru_cache(maxsize=4)
-def _resample_weights(problems: int) -> NDArray[np.float64]:
-    """[RESAMPLES, problems]: each row weights the problems of one bootstrap draw. Seeded: the same data, the same
+def _resample_counts(problems: int) -> Values:
+    """[RESAMPLES, problems]: how often each problem is in each bootstrap draw. Seeded: the same data, the same
     interval."""
     draws = np.random.default_rng(0).multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
-    return draws.astype(np.float64) / problems
+    return draws.astype(np.float64)

@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing beside it: the style, the frame around a body, and lists of names and values.
+"""One HTML page that needs nothing beside it: the style, the frame around a body, tables, lists of names and values.
 
 Colours follow light and dark; plots take theirs from the same variables. Left out: what a page says, which is its
 report's.
@@ -6,7 +6,7 @@ report's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,23 @@ def page(title: str, lead: str, body: Iterable[str]) -> str:
     head += f"<title>{escape(title)}</title><style>{_STYLE}</style>"
     content = "\n".join([f"<h1>{escape(title)}</h1>", f'<p class="lead">{escape(lead)}</p>', *body])
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{content}\n</body></html>\n'
+
+
+def table(heads: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """A table of texts. A row is its CSS class and its cells, the first of which says who it is about."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    lines = [
+        f'<tr class="{kind}"><td class="who">{escape(who.strip())}</td>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for kind, (who, *cells) in rows
+    ]
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def figure(drawing: str, caption: str) -> str:
+    """A drawing (HTML) with words below it."""
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def definitions(tree: Mapping[str, Any]) -> str:

@@ -1,18 +1,20 @@
 """The result as one HTML page that needs nothing beside it, and as JSON with the same numbers.
 
-The page holds the verdict, the table, the plots (SVG, drawn here), how the answers looked, and where every number comes
-from: policies, files with hashes, releases, date window, grader. Left out: anything a reader would have to run.
+The page holds the verdict, the table, the plots, how the answers looked, and where every number comes from: policies,
+files with hashes, releases, date window, grader. Left out: anything a reader would have to run.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from erpo_jax.evaluate.measurement import Evaluation, Point
-from erpo_jax.evaluate.page import definitions, page, write_whole
+from erpo_jax.evaluate.page import definitions, figure, page, table, write_whole
 from erpo_jax.evaluate.plots import Mark, curve_plot, problems_plot
 from erpo_jax.evaluate.table import TITLES, Section, sections
 
@@ -24,8 +26,7 @@ def write_report(
 
     Raises EvaluationError when the two evaluations cannot be compared (see `erpo_jax.evaluate.curve`).
     """
-    file = Path(path)
-    found = sections(base, adapted)
+    file, found = Path(path), sections(base, adapted)
     tree = {
         "title": title,
         "sections": [asdict(section) for section in found],
@@ -37,10 +38,12 @@ def write_report(
     return file
 
 
-def _body(found: list[Section], base: Evaluation, adapted: Evaluation | None) -> list[str]:
-    body = [part for section in found for part in _section(section, base, adapted, headed=len(found) > 1)]
+def _body(found: Sequence[Section], base: Evaluation, adapted: Evaluation | None) -> list[str]:
+    body = []
+    for section in found:
+        body += _section(section, base, adapted, headed=len(found) > 1)
     body += ["<h2>Answers</h2>", _answers(base, adapted)]
-    body += ["<h2>Where the numbers come from</h2>", _provenance(base, adapted)]
+    body += ["<h2>Where the numbers come from</h2>", *_provenance(base, adapted)]
     return [*body, f"<h2>How to read this</h2><p>{_READING}</p>"]
 
 
@@ -67,31 +70,24 @@ def _section(section: Section, base: Evaluation, adapted: Evaluation | None, hea
             + "".join(f"<p>{escape(line)}</p>" for line in section.sentences)
             + "</div>"
         )
-    head = "<th></th>" + "".join(f"<th>pass@{k}</th>" for k in section.ks)
-    rows = [
-        f'<tr class="{"difference" if row.difference else "adapted" if row.who.startswith("adapted") else "base"}">'
-        f'<td class="who">{escape(row.who.strip())}</td>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
-        + "</tr>"
-        for row in section.rows
-    ]
-    parts.append(f'<h2>pass@k</h2><div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>')
+    rows = [("difference" if row.difference else row.who.split(",")[0], (row.who, *row.cells)) for row in section.rows]
+    parts += ["<h2>pass@k</h2>", table(["", *(f"pass@{k}" for k in section.ks)], rows)]
     if len(section.ks) > 1:
         k = section.ks[-1]
         plot = curve_plot(_marks(base, section.group, k, "T="), _marks(adapted, section.group, k, "adapted, T="), k)
-        parts.append(
-            f"<h2>Temperature curve</h2><figure>{plot}<figcaption>Bars are 95 % intervals; up and right is better."
-            "</figcaption></figure>"
-        )
+        parts += [
+            "<h2>Temperature curve</h2>",
+            figure(plot, "Bars are 95 % intervals; up and right is better."),
+        ]
     if adapted is not None:
         point = adapted.points[0]
         same = base.at(point.temperature)
         if same is not None:
             plot = problems_plot(base.group(same, section.group), adapted.group(point, section.group))
-            parts.append(
-                f"<h2>Problem by problem, temperature {point.temperature:g}</h2><figure>{plot}<figcaption>Above the "
-                "diagonal: more right programs after than before.</figcaption></figure>"
-            )
+            parts += [
+                f"<h2>Problem by problem, temperature {point.temperature:g}</h2>",
+                figure(plot, "Above the diagonal: more right programs after than before."),
+            ]
     return parts
 
 
@@ -106,27 +102,27 @@ def _marks(evaluation: Evaluation | None, group: str, k: int, prefix: str) -> li
     return found
 
 
+_ANSWERS = (
+    "",
+    "cut at the limit",
+    "without a program",
+    "mean tokens",
+    "distinct programs",
+    "ungraded",
+    "sampling s",
+    "grading s",
+)
+
+
 def _answers(base: Evaluation, adapted: Evaluation | None) -> str:
-    head = "".join(
-        f"<th>{name}</th>"
-        for name in (
-            "",
-            "cut at the limit",
-            "without a program",
-            "mean tokens",
-            "distinct programs",
-            "ungraded",
-            "sampling s",
-            "grading s",
-        )
-    )
     rows = [_answer_row("base", point) for point in base.points]
     rows += [_answer_row("adapted", point) for point in (adapted.points if adapted else ())]
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return table(_ANSWERS, rows)
 
 
-def _answer_row(who: str, point: Point) -> str:
-    cells = (
+def _answer_row(who: str, point: Point) -> tuple[str, tuple[str, ...]]:
+    return who, (
+        f"{who}, T={point.temperature:g}",
         f"{point.truncated:.1%}",
         f"{point.without_program:.1%}",
         f"{point.tokens:.0f}",
@@ -135,15 +131,10 @@ def _answer_row(who: str, point: Point) -> str:
         f"{point.seconds_sampling:.1f}",
         f"{point.seconds_grading:.1f}",
     )
-    return (
-        f'<tr class="{who}"><td class="who">{who}, T={point.temperature:g}</td>'
-        + "".join(f"<td>{cell}</td>" for cell in cells)
-        + "</tr>"
-    )
 
 
-def _provenance(base: Evaluation, adapted: Evaluation | None) -> str:
-    shared = {
+def _provenance(base: Evaluation, adapted: Evaluation | None) -> list[str]:
+    shared: Mapping[str, Any] = {
         name: value
         for name, value in base.provenance.items()
         if adapted is None or adapted.provenance.get(name) == value
@@ -156,5 +147,5 @@ def _provenance(base: Evaluation, adapted: Evaluation | None) -> str:
             else {name: value for name, value in evaluation.provenance.items() if name not in shared}
         )
         if own:
-            parts.append(f"<h3>{who}</h3>{definitions(own)}")
-    return "".join(parts)
+            parts += [f"<h3>{who}</h3>", definitions(own)]
+    return parts

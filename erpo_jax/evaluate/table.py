@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from erpo_jax.evaluate.curve import Comparison, compare
+from erpo_jax.evaluate.estimates import shown
 from erpo_jax.evaluate.measurement import Evaluation, Point
-from erpo_jax.evaluate.plots import shown
 
 TITLES = {"all": "all problems", "adapted": "problems adapted on", "held out": "held-out problems"}
 

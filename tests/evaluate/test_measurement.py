@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from erpo_jax.evaluate.drawing import ticks
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.generations import Answer
 from erpo_jax.evaluate.measurement import check_plan, grade_answers, load_evaluation, measure, save_evaluation
-from erpo_jax.evaluate.plots import ticks
 from erpo_jax.evaluate.provenance import of_problems, weights_hash
 from erpo_jax.evaluate.report import write_report
 from erpo_jax.problems import Problem
