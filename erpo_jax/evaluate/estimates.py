@@ -98,9 +98,19 @@ def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> Estimate:
 
 def mean_over_problems(values: Values) -> Estimate:
     """Mean and 95 % bootstrap interval of one value a problem, shape [problems] (a paired difference too)."""
-    if values.size == 0:
+    return mean_over_sets([values])
+
+
+def mean_over_sets(sets: Sequence[Values]) -> Estimate:
+    """The mean over sets of their means over problems, each set counting alike; one [problems] array a set.
+
+    Problems are drawn within each set: the interval holds for these sets.
+    """
+    if not sets or not all(values.size for values in sets):
         raise EvaluationError("no problems to average over")
-    return over_problems(lambda weights: weights @ values / values.size, values.size)
+    drawn = [_resample_counts(values.size, place) @ values / values.size for place, values in enumerate(sets)]
+    value = float(np.mean([values.mean() for values in sets]))
+    return Estimate(value, *_interval(np.mean(drawn, axis=0)), sum(values.size for values in sets))
 
 
 def over_problems(statistic: Callable[[Values], Values], problems: int) -> Estimate:
@@ -113,14 +123,18 @@ def over_problems(statistic: Callable[[Values], Values], problems: int) -> Estim
     value = float(statistic(np.ones((1, problems)))[0])
     if np.isnan(value):
         raise EvaluationError("nothing to average over")
+    return Estimate(value, *_interval(statistic(_resample_counts(problems))), problems)
+
+
+def _interval(draws: Values) -> tuple[float, float]:
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.nanquantile(statistic(_resample_counts(problems)), [tail, 1 - tail])
-    return Estimate(value, float(low), float(high), problems)
+    low, high = np.nanquantile(draws, [tail, 1 - tail])
+    return float(low), float(high)
 
 
-@lru_cache(maxsize=4)
-def _resample_counts(problems: int) -> Values:
-    """[RESAMPLES, problems]: how often each problem is in each bootstrap draw. Seeded: the same data, the same
-    interval."""
-    draws = np.random.default_rng(0).multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
+@lru_cache(maxsize=8)
+def _resample_counts(problems: int, place: int = 0) -> Values:
+    """[RESAMPLES, problems]: how often each problem is in each bootstrap draw. Seeded by the set's place among the sets:
+    the same data, the same interval, and sets of one size are drawn independently."""
+    draws = np.random.default_rng(place).multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
     return draws.astype(np.float64)
