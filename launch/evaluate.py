@@ -6,7 +6,7 @@
     python launch/evaluate.py --compare before.json after.json --report report.html
     python launch/evaluate.py CONFIG.yaml --greedy --every 4                   greedy pass@1 on every 4th problem
     python launch/evaluate.py CONFIG.yaml --regrade GENERATIONS.jsonl.zst      grade saved programs again
-    python launch/evaluate.py transfer --policies runs/* --sets SET ... --out FOLDER     adapted policies on many sets
+    python launch/evaluate.py transfer --policies RUN ... --sets SET ... --out FOLDER    adapted policies on many sets
 
 Runs as a process of its own: it alone reads hidden tests.
 """

@@ -159,6 +159,7 @@ def grid(found: Table) -> list[list[str]]:
     rows.append(
         [f"base, T={found.temperature:g}", *(_short(column.base[found.temperature]) for column in found.columns)]
     )
+    rows.append(["base, best pass@1", *map(_best, found.columns)])
     for policy in found.policies:
         cells = [column.whole(policy) for column in found.columns]
         rows.append([policy, *(f"{_short(cell.values)} {cell.mark}" for cell in cells)])
@@ -201,6 +202,11 @@ def lines(found: Table) -> list[str]:
 
 def _short(estimates: Estimates) -> str:
     return " / ".join(f"{estimate.value:.3f}" for estimate in estimates.values())
+
+
+def _best(column: Column) -> str:
+    temperature = max(column.base, key=lambda one: column.base[one][1].value)
+    return f"{_short(column.base[temperature])} T={temperature:g}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,6 +1,6 @@
 """Transfer matrix: a base and policies adapted from it, on the sets they were adapted on and on others.
 
-    python launch/evaluate.py transfer --policies runs/* --sets quickstart data/codecontests --out transfer
+    python launch/evaluate.py transfer --policies runs/paper/* --sets data/livecodebench data/taco --out transfer
 
 POLICY is a run folder (its newest export), an export, or any checkpoint. SET is a folder that launch/prepare.py made, a
 file of problems with its hidden tests beside it, or quickstart. Either may be NAME=PATH. The base is model.path, with
