@@ -134,7 +134,7 @@ def _interval(draws: Values) -> tuple[float, float]:
 
 @lru_cache(maxsize=8)
 def _resample_counts(problems: int, place: int = 0) -> Values:
-    """[RESAMPLES, problems]: how often each problem is in each bootstrap draw. Seeded by the set's place among the sets:
-    the same data, the same interval, and sets of one size are drawn independently."""
+    """[RESAMPLES, problems]: how often each problem is in each bootstrap draw. Seeded by the place of the set: the same
+    data, the same interval, and sets of one size are drawn independently."""
     draws = np.random.default_rng(place).multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
     return draws.astype(np.float64)
