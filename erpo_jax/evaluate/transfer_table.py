@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from erpo_jax.evaluate.curve import Comparison, compare
-from erpo_jax.evaluate.estimates import Estimate, by_problem, mean_over_sets
+from erpo_jax.evaluate.estimates import Estimate, by_problem, mean_over_sets, shown
 from erpo_jax.evaluate.measurement import Evaluation
-from erpo_jax.evaluate.plots import shown
 
 SIGNS = {"above": "^", "on": "=", "below": "v"}
 LEGEND = (
