@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 
 from erpo_jax.policy.attention import attend_cache, attend_rows, choose, rotary_tables, rotate
 from erpo_jax.policy.parameters import Parameter, parameters
-from erpo_jax.policy.sharding import constrain
+from erpo_jax.policy.sharding import constrain, gather
 from erpo_jax.policy.spec import ModelSpec
 
 Weights = Mapping[str, jax.Array]
@@ -263,7 +263,7 @@ class Decoder(nnx.Module):
     def _gather(self, row: Parameter, value: jax.Array) -> jax.Array:
         axes = row.axes[1:] if row.stacked else row.axes
         # cast first, gather then: half the bytes cross the links in bfloat16
-        return constrain(value, self.mesh, axes, gathered=True)
+        return gather(value, self.mesh, axes)
 
 
 def _rms_norm(x: jax.Array, weight: jax.Array, eps: float) -> jax.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -96,6 +97,20 @@ def constrain(array: jax.Array, mesh: Mesh | None, axes: Sequence[str], *, gathe
         array, NamedSharding(mesh, partition(axes, gathered=gathered))
     )
     return fixed
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def gather(array: jax.Array, mesh: Mesh | None, axes: tuple[str, ...]) -> jax.Array:
+    """A parameter from where it rests to the form in which it is used. Its gradient goes back the same way: each device
+    gets its part of the sum (a reduce-scatter), nobody the whole."""
+    # Unless it is held where it rests first, the compiler may move the gather before a cast.
+    return constrain(constrain(array, mesh, axes), mesh, axes, gathered=True)
+
+
+gather.defvjp(
+    lambda array, mesh, axes: (gather(array, mesh, axes), None),
+    lambda mesh, axes, _, bar: (constrain(bar, mesh, axes),),
+)
 
 
 def row_sharding(mesh: Mesh, rank: int = 2) -> NamedSharding:

@@ -140,7 +140,11 @@ def _backward(
         own = NamedSharding(mesh, partition(("rows", "vocabulary", "features")))
         zeros_kvd = jax.lax.with_sharding_constraint(zeros_kvd, own)
     unembed_bar_kvd, hidden_bar_nrcd = jax.lax.scan(chunk, zeros_kvd, (*values, *bars))
-    return jnp.sum(unembed_bar_kvd, axis=0).astype(unembed_vd.dtype), hidden_bar_nrcd, None
+    unembed_bar_vd = jnp.sum(unembed_bar_kvd, axis=0)
+    if mesh is not None:  # left where the parameter rests: each device gets its part of the sum alone
+        at_rest = NamedSharding(mesh, partition(("vocabulary", "model")))
+        unembed_bar_vd = jax.lax.with_sharding_constraint(unembed_bar_vd, at_rest)
+    return unembed_bar_vd.astype(unembed_vd.dtype), hidden_bar_nrcd, None
 
 
 _by_chunk.defvjp(_forward, _backward)
