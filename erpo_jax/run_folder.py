@@ -37,6 +37,7 @@ FREE_TO_CHANGE = (
     "mesh.",
     "model.remat",
     "rollout.batch_rows",
+    "vllm.",
     "update.micro_batch_rows",
     "update.chunk_tokens",
 )

@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
     )
     arguments = parser.parse_args(argv)
     config = command.load_config(arguments.words)
+    command.place_jax(config)
 
     from erpo_jax import preflight
 

@@ -23,6 +23,7 @@ from erpo_jax.config.sections import (
     SandboxConfig,
     TrainConfig,
     UpdateConfig,
+    VllmConfig,
 )
 from erpo_jax.config.tree import describe, get, names
 
@@ -44,6 +45,7 @@ __all__ = [
     "SandboxConfig",
     "TrainConfig",
     "UpdateConfig",
+    "VllmConfig",
     "check",
     "describe",
     "get",

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from erpo_jax.config.keys import ConfigError, check_range
+from erpo_jax.config.placement import check_placement
 from erpo_jax.config.sections import Config
 from erpo_jax.config.tree import FIELDS, get
 
@@ -54,6 +55,8 @@ def check(config: Config) -> None:
     steps = config.mask.calibration
     if len(steps) < 2 or not all(0 <= weight <= 1 for weight in steps):
         raise ConfigError(f"mask.calibration={steps} must be at least two weights in [0, 1], from PCR 0 to PCR 1")
+    if config.rollout.engine == "vllm":
+        check_placement(config)
     if not config.run.name or config.run.name != Path(config.run.name).name:
         raise ConfigError(
             f"run.name={config.run.name} must be one folder name, without '/'; run.folder says where it is"

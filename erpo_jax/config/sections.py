@@ -95,7 +95,11 @@ class ProbesConfig:
 
 @dataclass
 class RolloutConfig:
-    engine: str = key("jax", "what samples: jax is the embedded sampler", choices=("jax",))
+    engine: str = key(
+        "jax",
+        "what samples: jax is the embedded sampler; vllm has servers of its own (section vllm, docs/vllm.md)",
+        choices=("jax", "vllm"),
+    )
     group_size: int = key(16, "G, candidate programs per problem and step", low=1)
     temperature: float = key(
         1.0, "sampling temperature T; log-probs, ratios and entropies are of logits / T", above=0.0
@@ -105,6 +109,60 @@ class RolloutConfig:
     max_prompt_tokens: int = key(1024, "longest prompt; a problem whose prompt is longer is left out and named", low=1)
     max_new_tokens: int = key(4096, "longest answer; one that reaches it counts as truncated", low=1)
     batch_rows: int = key(64, "answers sampled side by side by the embedded engine", low=1)
+
+
+@dataclass
+class VllmConfig:
+    python: str = key(
+        ".venv-vllm/bin/python", "the Python that has vLLM, an environment of its own; `make vllm` makes it"
+    )
+    kind: str = key(
+        "server",
+        "server: HTTP servers; process: one process over pipes, for small models (up in a third of the time)",
+        choices=("server", "process"),
+    )
+    urls: list[str] = key([], "servers that already run, such as [http://node1:8000]; none are started then")
+    servers: int = key(1, "servers to start, one per GPU or tensor-parallel group", low=1)
+    tensor_parallel: int = key(1, "GPUs per server", low=1)
+    placement: str = key(
+        "none",
+        "none: no GPU is assigned; colocated: servers share the trainer's GPUs; split: some GPUs train, some serve",
+        choices=("none", "colocated", "split"),
+    )
+    devices: list[int] = key([], "GPUs that serve, servers * tensor_parallel of them, as in CUDA_VISIBLE_DEVICES")
+    train_devices: list[int] = key([], "placement=split: GPUs that train, as many as the mesh has")
+    memory_fraction: float = key(0.4, "share of a GPU's memory that vLLM takes", above=0.0, high=0.95)
+    jax_memory_fraction: float = key(
+        0.5,
+        "share of a GPU's memory that JAX takes; placement=colocated: both together at most 0.95",
+        above=0.0,
+        high=0.95,
+    )
+    sleep: int = key(
+        0,
+        "placement=colocated: vLLM gives its memory back while the trainer updates; 1 keeps the weights in host "
+        "memory, 2 drops them, 0 is off",
+        low=0,
+        high=2,
+    )
+    host: str = key("127.0.0.1", "address that started servers listen on; their control endpoints know no password")
+    port: int = key(0, "port of the first server, the next has the next; 0 takes free ones", low=0, high=65535)
+    concurrency: int = key(64, "answers in the making at once, per server", low=1)
+    answer_timeout_s: float = key(
+        900.0, "seconds after which an answer that has not come is given up as lost", above=0.0
+    )
+    start_timeout_s: float = key(900.0, "seconds a server may take to start", above=0.0)
+    probe_timeout_s: float = key(
+        60.0, "seconds in which a server that is not hung answers a request of one token", above=0.0
+    )
+    restarts: int = key(
+        3, "restarts of dead or hung servers in one run; the next one ends it, after a checkpoint", low=0
+    )
+    exports: str = key(
+        "auto",
+        "folder for the weights that servers load; auto is /dev/shm where three copies fit, else the run folder",
+    )
+    arguments: list[str] = key([], "more flags for started servers, such as [--max-num-batched-tokens, '8192']")
 
 
 @dataclass
@@ -266,6 +324,7 @@ class Config:
     prompt: PromptConfig = field(default_factory=PromptConfig)
     probes: ProbesConfig = field(default_factory=ProbesConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    vllm: VllmConfig = field(default_factory=VllmConfig)
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)

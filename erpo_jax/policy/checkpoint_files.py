@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from erpo_jax.policy.policy import read_json
 from erpo_jax.policy.spec import CheckpointError
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+CHECKSUMS = "checksums.json"
+"""Tensor name to CRC-32 of its bytes: what an engine in another process checks before it loads an export."""
 
 # safetensors' name of each dtype that weights are stored in
 DTYPES: dict[str, np.dtype] = {
@@ -140,8 +143,11 @@ def _check_listed(folder: Path, listed: Mapping[str, str], tensors: Mapping[str,
             raise CheckpointError(f"{folder}: tensor {name} of {stored.file} is not listed in {INDEX}{hint}")
 
 
-def write_safetensors(file: Path, tensors: Mapping[str, Stored], values: Iterator[np.ndarray]) -> None:
-    """Write one file, a tensor at a time, and sync it. `values` yields the tensors in the order of `tensors`."""
+def write_safetensors(file: Path, tensors: Mapping[str, Stored], values: Iterator[np.ndarray]) -> dict[str, int]:
+    """Write one file, a tensor at a time, and sync it. `values` yields the tensors in the order of `tensors`.
+
+    Returns the CRC-32 of each tensor's bytes.
+    """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     names = {dtype: name for name, dtype in DTYPES.items()}
@@ -155,14 +161,18 @@ def write_safetensors(file: Path, tensors: Mapping[str, Stored], values: Iterato
         offset += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    checksums = {}
     with file.open("wb") as out:
         out.write(len(text).to_bytes(8, "little"))
         out.write(text)
         for (name, stored), value in zip(tensors.items(), values, strict=True):
             if value.shape != stored.shape or value.dtype != stored.dtype:
                 raise AssertionError(f"{name}: {value.dtype}{value.shape} where the header says {stored}")
-            out.write(np.ascontiguousarray(value).view(np.uint8).data)
+            content = np.ascontiguousarray(value).view(np.uint8).data
+            checksums[name] = zlib.crc32(content)
+            out.write(content)
         sync(out.fileno())
+    return checksums
 
 
 def sync(descriptor: int) -> None:

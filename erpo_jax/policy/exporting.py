@@ -20,6 +20,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from erpo_jax.policy.checkpoint_files import (
+    CHECKSUMS,
     DTYPES,
     INDEX,
     SINGLE,
@@ -35,13 +36,20 @@ from erpo_jax.policy.sharding import partition
 from erpo_jax.policy.spec import CheckpointError
 
 # weights in other formats would be the source's, not this policy's
-_STALE = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".index.json")
+_STALE = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".index.json", CHECKSUMS)
 _SHARD_BYTES = 5_000_000_000
 _NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
-def export(policy: Policy, folder: str | Path, *, dtype: str | None = None, overwrite: bool = False) -> Path:
-    """Write the policy as a Hugging Face folder and return its path.
+def export(
+    policy: Policy,
+    folder: str | Path,
+    *,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    checksums: bool = False,
+) -> Path:
+    """Write the policy as a Hugging Face folder and return its path. `checksums` adds checksums.json.
 
     `dtype` None keeps each tensor's own (of a source without weights: config.json's). The folder appears whole or not
     at all. One that is there already stays when its content is the same; when it differs that is a CheckpointError,
@@ -57,14 +65,14 @@ def export(policy: Policy, folder: str | Path, *, dtype: str | None = None, over
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        _write(policy, partial, dtype)
+        _write(policy, partial, dtype, checksums)
         _publish(partial, target, overwrite)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target
 
 
-def _write(policy: Policy, folder: Path, dtype: str | None) -> None:
+def _write(policy: Policy, folder: Path, dtype: str | None, checksums: bool) -> None:
     config = (policy.source / "config.json").read_bytes()
     stored_dtype, plan = _plan(policy, dtype)
     _write_bytes(folder / "config.json", _portable(config, policy, stored_dtype if dtype else None))
@@ -75,8 +83,11 @@ def _write(policy: Policy, folder: Path, dtype: str | None) -> None:
     if policy.spec.tied:
         head = by_name[EMBEDDING]
         by_name[HEAD] = Link(HEAD, head.parameter, None, head.stored)
+    found: dict[str, int] = {}
     for name, tensors in plan.items():
-        write_safetensors(folder / name, tensors, _values(policy, tensors, by_name))
+        found |= write_safetensors(folder / name, tensors, _values(policy, tensors, by_name))
+    if checksums:
+        _write_bytes(folder / CHECKSUMS, json.dumps(found, indent=0).encode())
     if list(plan) != [SINGLE]:
         _write_bytes(folder / INDEX, _index(policy, plan))
 

@@ -34,4 +34,8 @@ def open_engine(config: Config, policy: Policy, folder: Path | None = None) -> I
 def make_engine(config: Config, policy: Policy, folder: Path) -> Engine:
     """See open_engine. Whoever calls this closes it."""
     rollout = config.rollout
+    if rollout.engine == "vllm":
+        from erpo_jax.rollout.vllm import VllmEngine
+
+        return VllmEngine(config, policy, folder)
     return JaxEngine(policy, batch_rows=rollout.batch_rows, max_prompt_tokens=rollout.max_prompt_tokens)

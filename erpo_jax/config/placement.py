@@ -1,0 +1,58 @@
+"""Which GPUs train and which serve, and how they share memory: what can be wrong with that before a device is seen."""
+
+from __future__ import annotations
+
+from erpo_jax.config.keys import ConfigError
+from erpo_jax.config.sections import Config
+
+SHARED_MEMORY = 0.95
+"""Of a GPU's memory, what JAX and vLLM may plan for together; the rest is for their libraries."""
+
+
+def check_placement(config: Config) -> None:
+    """Raises ConfigError naming the key, the sizes found, and the valid ones."""
+    vllm = config.vllm
+    if vllm.kind == "process" and (vllm.urls or vllm.servers > 1 or vllm.tensor_parallel > 1):
+        raise ConfigError(
+            "vllm.kind=process is one process of one device: it goes with vllm.urls=[], vllm.servers=1 and "
+            "vllm.tensor_parallel=1; vllm.kind=server has no such limits"
+        )
+    for url in vllm.urls:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(f"vllm.urls has {url}: a server's address begins with http:// or https://")
+    if vllm.placement == "none":
+        if vllm.devices or vllm.train_devices:
+            raise ConfigError(
+                "vllm.devices and vllm.train_devices need vllm.placement=colocated or vllm.placement=split"
+            )
+        return
+    if vllm.urls:
+        raise ConfigError("vllm.urls names servers that already run on devices of theirs: use vllm.placement=none")
+    _must_be(
+        "vllm.devices", len(vllm.devices), "vllm.servers * vllm.tensor_parallel", vllm.servers * vllm.tensor_parallel
+    )
+    if len(set(vllm.devices)) < len(vllm.devices):
+        raise ConfigError(f"vllm.devices={vllm.devices} names a GPU twice")
+    if vllm.placement == "split":
+        mesh = config.mesh.data * config.mesh.fsdp * config.mesh.tensor
+        _must_be("vllm.train_devices", len(vllm.train_devices), "mesh.data * mesh.fsdp * mesh.tensor", mesh)
+        both = sorted(set(vllm.devices) & set(vllm.train_devices))
+        if both:
+            raise ConfigError(
+                f"GPU {both[0]} is in vllm.devices and in vllm.train_devices; placement=split shares none"
+            )
+        return
+    if vllm.train_devices:
+        raise ConfigError("vllm.train_devices is for vllm.placement=split; colocated trains on every visible GPU")
+    together = vllm.memory_fraction + vllm.jax_memory_fraction
+    if not vllm.sleep and together > SHARED_MEMORY + 1e-9:
+        raise ConfigError(
+            f"vllm.memory_fraction + vllm.jax_memory_fraction = {vllm.memory_fraction:g} + "
+            f"{vllm.jax_memory_fraction:g} = {together:g} of one GPU is over {SHARED_MEMORY}; use vllm.memory_fraction="
+            f"{max(SHARED_MEMORY - vllm.jax_memory_fraction, 0.05):g}, or vllm.sleep=1 so that they take turns"
+        )
+
+
+def _must_be(name: str, found: int, formula: str, wanted: int) -> None:
+    if found != wanted:
+        raise ConfigError(f"{name} names {found} GPUs; {formula} = {wanted}")
