@@ -6,7 +6,12 @@
     python launch/evaluate.py --compare before.json after.json --report report.html
     python launch/evaluate.py CONFIG.yaml --greedy --every 4                   greedy pass@1 on every 4th problem
     python launch/evaluate.py CONFIG.yaml --regrade GENERATIONS.jsonl.zst      grade saved programs again
-    python launch/evaluate.py transfer --policies RUN ... --sets SET ... --out FOLDER    adapted policies on many sets
+
+Another job may stand first; each has a --help of its own:
+
+    python launch/evaluate.py signal ...      how far the consensus can be trusted: PCR against hidden tests
+    python launch/evaluate.py select ...      training-free selectors by the number of samples
+    python launch/evaluate.py transfer ...    adapted policies on many sets
 
 Runs as a process of its own: it alone reads hidden tests.
 """
@@ -24,7 +29,7 @@ from erpo_jax.evaluate import Evaluation
 from erpo_jax.evaluate.progress import ProgressDisplay
 from erpo_jax.evaluate.session import Session, opened, regraded
 
-COMMANDS: tuple[str, ...] = ("transfer",)
+COMMANDS = ("select", "signal", "transfer")
 """First words with a module of their own in `erpo_jax.evaluate.commands`, whose `main` gets the other words."""
 
 

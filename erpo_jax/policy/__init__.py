@@ -4,7 +4,7 @@ from erpo_jax.policy.exporting import export
 from erpo_jax.policy.loading import HUB_ID, QUICKSTART, abstract, init, load, resolve
 from erpo_jax.policy.model import Decoder, DecodeWeights, KVCache
 from erpo_jax.policy.parameters import Parameter, parameters
-from erpo_jax.policy.policy import Policy, read_json
+from erpo_jax.policy.policy import Policy, load_tokenizer, read_json
 from erpo_jax.policy.sharding import (
     MESH_AXES,
     ShardingError,
@@ -34,6 +34,7 @@ __all__ = [
     "export",
     "init",
     "load",
+    "load_tokenizer",
     "make_mesh",
     "parameter_sharding",
     "parameters",

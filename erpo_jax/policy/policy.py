@@ -34,28 +34,8 @@ class Policy:
         return dataclasses.replace(self, params=params)
 
     def tokenizer(self) -> Any:
-        """The fast tokenizer of the source folder, with its chat template.
-
-        Raises CheckpointError naming the file that is missing or cannot be read, and for an empty vocabulary.
-        """
-        # imported here: it takes a second that most uses do not need
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-        # AutoTokenizer may put a family's usual tokenizer around this one's words; tokenizer.json says it all itself
-        file, settings = self.source / "tokenizer.json", self.source / "tokenizer_config.json"
-        own = file.is_file()
-        fault = f"{file} {'cannot be used' if own else 'is missing'}"
-        if settings.is_file():
-            read_json(settings)  # names the file, where the library would only name the character
-        kind: Any = PreTrainedTokenizerFast if own else AutoTokenizer
-        try:
-            tokenizer = kind.from_pretrained(self.source, local_files_only=True)
-        except Exception as error:  # the library has no class of its own for a bad file, and raises many
-            raise CheckpointError(f"{fault}: {' '.join(str(error).split()) or type(error).__name__}") from error
-        # without its files a family's tokenizer is built all the same, of nothing but special tokens
-        if not tokenizer.get_vocab().keys() - tokenizer.get_added_vocab().keys():
-            raise CheckpointError(f"{fault}: the tokenizer's vocabulary is empty")
-        return tokenizer
+        """The fast tokenizer of the source folder, as `load_tokenizer` gives it."""
+        return load_tokenizer(self.source)
 
     @property
     def end_ids(self) -> tuple[int, ...]:
@@ -71,6 +51,31 @@ class Policy:
                 f"{self.source}: no eos_token_id in generation_config.json, config.json or the tokenizer"
             )
         return (int(found),)
+
+
+def load_tokenizer(source: Path) -> Any:
+    """The fast tokenizer of a Hugging Face folder, with its chat template.
+
+    Raises CheckpointError naming the file that is missing or cannot be read, and for an empty vocabulary.
+    """
+    # imported here: it takes a second that most uses do not need
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    # AutoTokenizer may put a family's usual tokenizer around this one's words; tokenizer.json says it all itself
+    file, settings = source / "tokenizer.json", source / "tokenizer_config.json"
+    own = file.is_file()
+    fault = f"{file} {'cannot be used' if own else 'is missing'}"
+    if settings.is_file():
+        read_json(settings)  # names the file, where the library would only name the character
+    kind: Any = PreTrainedTokenizerFast if own else AutoTokenizer
+    try:
+        tokenizer = kind.from_pretrained(source, local_files_only=True)
+    except Exception as error:  # the library has no class of its own for a bad file, and raises many
+        raise CheckpointError(f"{fault}: {' '.join(str(error).split()) or type(error).__name__}") from error
+    # without its files a family's tokenizer is built all the same, of nothing but special tokens
+    if not tokenizer.get_vocab().keys() - tokenizer.get_added_vocab().keys():
+        raise CheckpointError(f"{fault}: the tokenizer's vocabulary is empty")
+    return tokenizer
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""The real data sets with human programs, as files that launch/evaluate.py reads.
+
+    python -m tests.evaluate.real_sets SHARED/data OUT
+
+writes OUT/codecontests and OUT/leetcode, each with problems.jsonl, hidden.jsonl and solutions.jsonl. Their hidden tests
+are not the publishers' own files (a cut of them, and another project's), so no loader of the package knows them.
+"""
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from erpo_jax.evaluate.benchmarks import livecodebench
+from erpo_jax.evaluate.hidden import Case, HiddenTests
+from erpo_jax.evaluate.solutions import Solution
+from erpo_jax.problems import Example, Problem, save_problems
+
+
+def rows_of(file: Path) -> Iterator[dict]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def codecontests(data: Path, out: Path) -> Path:
+    """53 problems on standard input with 1,054 programs; the public tests are among those that decide."""
+    pairs, programs = [], {}
+    for row in rows_of(data / "codecontests_stdin.jsonl.gz"):
+        public = tuple(Example(**test) for test in row["public_tests"])
+        tests = [*public, *(Example(**test) for test in row["hidden_tests"])]
+        problem = Problem(row["id"], row["statement"], public_tests=public, time_limit_s=4.0, source="code_contests")
+        pairs.append((problem, HiddenTests(row["id"], "stdin", tuple(Case(one.input, one.output) for one in tests))))
+        programs[row["id"]] = row["candidates"]
+    return _write(out / "codecontests", pairs, programs)
+
+
+def leetcode(data: Path, out: Path) -> Path:
+    """65 LeetCode problems in function mode with 638 programs."""
+    pairs, programs = [], {}
+    for row in rows_of(data / "lcb_functional.jsonl.gz"):
+        columns = row | {
+            "public_test_cases": json.dumps(row["public_tests"]),
+            "private_test_cases": json.dumps(row["hidden_tests"]),
+            "metadata": json.dumps({"func_name": row["fn_name"]}),
+        }
+        pairs.append(livecodebench.split(columns, ""))
+        programs[pairs[-1][0].id] = row["candidates"]
+    return _write(out / "leetcode", pairs, programs)
+
+
+def _write(folder: Path, pairs: list[tuple[Problem, HiddenTests]], programs: dict[str, list[dict]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    save_problems(folder / "problems.jsonl", [problem for problem, _ in pairs])
+    (folder / "hidden.jsonl").write_text("".join(tests.line() + "\n" for _, tests in pairs))
+    lines = [
+        Solution(one["code"], one["label"] == "correct", one["origin"]).line(name) + "\n"
+        for name, row in programs.items()
+        for one in row
+    ]
+    (folder / "solutions.jsonl").write_text("".join(lines))
+    return folder
+
+
+if __name__ == "__main__":
+    for make in (codecontests, leetcode):
+        print(make(Path(sys.argv[1]), Path(sys.argv[2])))
