@@ -1,6 +1,7 @@
 """Benchmarks. `python launch/bench.py rollout --help` lists the options of one.
 
 rollout: the embedded engine against transformers.generate (needs the `bench` extra).
+update: the compiled step against its plain reference, a GRPO step as verl does it, and Tunix's (docs/update.md).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     defaults = argparse.ArgumentDefaultsHelpFormatter
     rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
+    update(commands.add_parser("update", help="the compiled step", formatter_class=defaults))
     options = parser.parse_args(arguments)
     try:
         lines: list[str] = options.run(options)
@@ -38,7 +40,8 @@ def rollout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=2, help="processors that both may use")
 
     def run(options: argparse.Namespace) -> list[str]:
-        from erpo_jax.benchmarks.rollout import compare, machine
+        from erpo_jax.benchmarks.rollout import compare
+        from erpo_jax.benchmarks.timing import machine
 
         result = compare(
             options.model,
@@ -50,6 +53,43 @@ def rollout(parser: argparse.ArgumentParser) -> None:
             repeats=options.repeats,
             threads=options.threads,
         )
+        return [machine(), *result.lines()]
+
+    parser.set_defaults(run=run)
+
+
+def update(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--vocabulary", type=int, default=8192)
+    parser.add_argument("--candidates", type=int, default=16, help="at most, with --rollouts: whole groups are taken")
+    parser.add_argument("--groups", type=int, default=2, help="prompts, without --rollouts")
+    parser.add_argument("--tokens", type=int, default=256, help="tokens of every candidate, without --rollouts")
+    parser.add_argument("--prompt-tokens", type=int, default=64, help="of them in its prompt, without --rollouts")
+    parser.add_argument(
+        "--rollouts", type=Path, help="take lengths and rewards from rollouts/step-*.jsonl.zst of a run"
+    )
+    parser.add_argument("--micro-batch-rows", type=int, default=2, help="update.micro_batch_rows of our step")
+    parser.add_argument("--chunk-tokens", type=int, default=256, help="update.chunk_tokens of our step")
+    parser.add_argument("--no-tunix", action="store_true", help="leave Tunix out")
+    parser.add_argument("--repeats", type=int, default=5, help="measured steps of each, in turn")
+
+    def run(options: argparse.Namespace) -> list[str]:
+        from erpo_jax.benchmarks.timing import machine
+        from erpo_jax.benchmarks.update.compare import Sizes, compare
+
+        sizes = Sizes(
+            layers=options.layers,
+            width=options.width,
+            vocabulary=options.vocabulary,
+            candidates=options.candidates,
+            groups=options.groups,
+            tokens=options.tokens,
+            prompt_tokens=options.prompt_tokens,
+            micro_batch_rows=options.micro_batch_rows,
+            chunk_tokens=options.chunk_tokens,
+        )
+        result = compare(sizes, rollouts=options.rollouts, with_tunix=not options.no_tunix, repeats=options.repeats)
         return [machine(), *result.lines()]
 
     parser.set_defaults(run=run)

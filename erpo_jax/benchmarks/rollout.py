@@ -10,30 +10,16 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from erpo_jax.errors import UserError
+from erpo_jax.benchmarks.timing import BenchmarkError, Timing, in_turn
 from erpo_jax.policy import Policy, load, make_mesh
 from erpo_jax.rollout import JaxEngine, Sampling
-
-
-class BenchmarkError(UserError):
-    """A benchmark that cannot be run as asked: names the option or the package."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of each measured run."""
-
-    wall_s: tuple[float, ...]
-    cpu_s: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -67,10 +53,8 @@ class RolloutBenchmark:
             f"compilation {self.compile_s:.1f} s ({self.compilations} programs), not counted below",
         ]
         for name, timing in (("erpo_jax", self.ours), ("transformers", self.transformers)):
-            wall, cpu = (f"{min(s):.2f} / {statistics.median(s):.2f} s" for s in (timing.wall_s, timing.cpu_s))
-            rate = self.tokens / statistics.median(timing.wall_s)
-            runs = len(timing.wall_s)
-            lines.append(f"{name:>12}: wall {wall}, cpu {cpu} (least / median of {runs}), {rate:,.0f} tokens/s")
+            rate, runs = self.tokens / statistics.median(timing.wall_s), len(timing.wall_s)
+            lines.append(f"{name:>12}: {timing} (least / median of {runs}), {rate:,.0f} tokens/s")
         lines.append(f"erpo_jax samples {self.ratio:.2f} times as many tokens a second")
         return lines
 
@@ -107,13 +91,7 @@ def compare(
     for run in (ours, theirs):  # compiles and warms up
         if (made := run()) != batch * new_tokens:
             raise AssertionError(f"sampled {made} tokens instead of {batch * new_tokens}: an unfair comparison")
-    measured: dict[Callable[[], int], list[tuple[float, float]]] = {ours: [], theirs: []}
-    for _ in range(repeats):
-        for run, seconds in measured.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            run()
-            seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
-    timings = [Timing(*map(tuple, zip(*seconds, strict=True))) for seconds in measured.values()]
+    timings = in_turn((ours, theirs), repeats)
     lengths = [len(prompt) for prompt in ids]
     return RolloutBenchmark(
         str(model),
@@ -195,10 +173,3 @@ def _transformers(torch: Any, policy: Policy, ids: list[list[int]], new_tokens: 
         return int(out.shape[0] * (out.shape[1] - longest))
 
     return run
-
-
-def machine() -> str:
-    """One line on where this was measured."""
-    device = jax.devices()[0]
-    processors = len(os.sched_getaffinity(0))
-    return f"jax {jax.__version__} on {device.platform} ({device.device_kind}), {processors} processors"

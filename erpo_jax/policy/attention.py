@@ -66,15 +66,24 @@ def choose(attention: str, compute_dtype: np.dtype, platform: str) -> Implementa
     raise UserError(f"attention={attention!r} is not one of auto, xla, cudnn")
 
 
+def visible(segments_rs: jax.Array, branches_rs: jax.Array | None) -> jax.Array:
+    """bool [R, Q, K]: which keys of a row a query sees, beside causality: those of its own segment and, with branches,
+    of its own branch or of the trunk (branch -1) that all branches of the segment go on from."""
+    seen_rqk = segments_rs[:, :, None] == segments_rs[:, None, :]
+    if branches_rs is not None:
+        trunk_rk = branches_rs[:, None, :] < 0
+        seen_rqk &= trunk_rk | (branches_rs[:, :, None] == branches_rs[:, None, :])
+    return seen_rqk
+
+
 def attend_rows(
-    q_rsnh: jax.Array, k_rsjh: jax.Array, v_rsjh: jax.Array, segments_rs: jax.Array, implementation: Implementation
+    q_rsnh: jax.Array, k_rsjh: jax.Array, v_rsjh: jax.Array, visible_rqk: jax.Array, implementation: Implementation
 ) -> jax.Array:
-    """Causal attention within equal segment ids of each row. Returns [R, S, N, H] in the dtype of q."""
+    """Causal attention over what is `visible`. Returns [R, S, N, H] in the dtype of q."""
     # cuDNN's packed layout (offsets of segments) needs Hopper and a bound on segments per row; a mask needs neither
-    same_rqk = segments_rs[:, :, None] == segments_rs[:, None, :]
     with jax.numpy_dtype_promotion("standard"):  # jax's own function mixes bfloat16 and float32
         return jax.nn.dot_product_attention(
-            q_rsnh, k_rsjh, v_rsjh, mask=same_rqk[:, None], is_causal=True, implementation=implementation
+            q_rsnh, k_rsjh, v_rsjh, mask=visible_rqk[:, None], is_causal=True, implementation=implementation
         )
 
 

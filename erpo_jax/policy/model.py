@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import Mesh
 
-from erpo_jax.policy.attention import attend_cache, attend_rows, choose, rotary_tables, rotate
+from erpo_jax.policy.attention import attend_cache, attend_rows, choose, rotary_tables, rotate, visible
 from erpo_jax.policy.parameters import Parameter, parameters
 from erpo_jax.policy.sharding import constrain, gather
 from erpo_jax.policy.spec import ModelSpec
@@ -84,13 +84,21 @@ class Decoder(nnx.Module):
                 setattr(self, path[-1], value)
         self.layers = nnx.Dict(layers)
 
-    def __call__(self, tokens_rs: jax.Array, positions_rs: jax.Array, segments_rs: jax.Array) -> jax.Array:
+    def __call__(
+        self,
+        tokens_rs: jax.Array,
+        positions_rs: jax.Array,
+        segments_rs: jax.Array,
+        branches_rs: jax.Array | None = None,
+    ) -> jax.Array:
         """Hidden states [R, S, D] after the final norm, compute dtype, of int32 [R, S] tokens.
 
         A token sees itself and earlier ones of its row with its own segment id. Segment 0 is padding: what comes out
-        there means nothing. R must be a multiple of the mesh's data * fsdp (ShardingError).
+        there means nothing. With `branches_rs`, several continuations of one beginning share it: of its segment a token
+        sees only its own branch and branch -1, the common beginning. R must be a multiple of the mesh's data * fsdp
+        (ShardingError).
         """
-        hidden_rsd, _ = self._rows(tokens_rs, positions_rs, segments_rs, keep=lambda k, v: None)
+        hidden_rsd, _ = self._rows(tokens_rs, positions_rs, segments_rs, branches_rs, keep=lambda k, v: None)
         return hidden_rsd
 
     def logits(self, hidden_xd: jax.Array, unembed_vd: jax.Array | None = None) -> jax.Array:
@@ -120,7 +128,7 @@ class Decoder(nnx.Module):
         def keep(k_rsjh: jax.Array, v_rsjh: jax.Array) -> tuple[jax.Array, jax.Array]:
             return self._cached(k_rsjh, capacity), self._cached(v_rsjh, capacity)
 
-        hidden_rsd, (k_lrjch, v_lrjch) = self._rows(tokens_rs, positions_rs, segments_rs, keep=keep)
+        hidden_rsd, (k_lrjch, v_lrjch) = self._rows(tokens_rs, positions_rs, segments_rs, None, keep=keep)
         segments_rc = jnp.pad(segments_rs.astype(jnp.int32), ((0, 0), (0, capacity - slots)))
         layers = range(self.spec.layers)
         cache = KVCache(tuple(k_lrjch[i] for i in layers), tuple(v_lrjch[i] for i in layers), segments_rc)
@@ -182,15 +190,17 @@ class Decoder(nnx.Module):
         tokens_rs: jax.Array,
         positions_rs: jax.Array,
         segments_rs: jax.Array,
+        branches_rs: jax.Array | None,
         keep: Callable[[jax.Array, jax.Array], Kept],
     ) -> tuple[jax.Array, Kept]:
         table = parameters(self.spec)
         rope = rotary_tables(self.spec, positions_rs)
+        visible_rqk = visible(segments_rs, branches_rs)
         with jax.named_scope("embed"):
             hidden_rsd = self._rows_of(self._use("embed_vd"), tokens_rs)
 
         def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, Kept]:
-            return attend_rows(q, k, v, segments_rs, self.attention), keep(k, v)
+            return attend_rows(q, k, v, visible_rqk, self.attention), keep(k, v)
 
         def body(hidden_rsd: jax.Array, stacked: Weights) -> tuple[jax.Array, Kept]:
             layer = {

@@ -6,7 +6,7 @@ Token ids come as they were sampled and are scored as they are: nothing here dec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -42,23 +42,24 @@ class Candidate:
 class Batch:
     """Packed rows of one update. R rows of S slots; B groups of G candidates, flat index b*G + g.
 
-    A value at slot s belongs to token s given the tokens before it in its segment: `rollout_logprobs_rs[r, s]` is the
-    log-prob of `tokens_rs[r, s]`. A micro-batch is a run of rows, all of one size: 0..kept_micro_batches-1 hold every
-    candidate that can have a policy gradient, kept_micro_batches..micro_batches-1 the others; later rows are empty.
+    A segment is one prompt and, after it, the answers of one or more candidates: they share its slots and do not see
+    each other. A value at slot s belongs to the token there: `rollout_logprobs_rs[r, s]` is the log-prob of
+    `tokens_rs[r, s]`. A micro-batch is a run of rows, all of one size: 0..kept_micro_batches-1 hold every candidate
+    that can have a policy gradient, kept_micro_batches..micro_batches-1 the others; later rows are empty.
     """
 
     tokens_rs: Any
     """int32; 0 in padding."""
     positions_rs: Any
-    """int32; restarts at 0 in every segment."""
+    """int32; 0, 1, ... in every prompt; every answer goes on from its prompt."""
     segments_rs: Any
-    """int32; 1, 2, ... in each row, 0 in padding. One segment is a candidate's prompt and completion."""
+    """int32; 1, 2, ... in each row, 0 in padding."""
     candidate_rs: Any
-    """int32; the flat index of the slot's candidate, -1 in padding."""
-    response_mask_rs: Any
-    """bool; completion tokens, the end token among them."""
+    """int32; the flat index of the candidate whose answer token this is, -1 in prompts and padding."""
+    sources_rs: Any
+    """int32; the slot of the token before an answer token in its text, whose hidden state predicts it; else 0."""
     rollout_logprobs_rs: Any
-    """float32; the sampler's log-probs, 0 outside completions."""
+    """float32; the sampler's log-probs, 0 outside answers."""
     old_logprobs_rs: Any
     """float32, the trainer's log-probs before the first of several updates, or None (the ratio is then 1 in value)."""
     reward_bg: Any
@@ -69,6 +70,13 @@ class Batch:
     """int32 scalar. A traced value, not a shape: one compilation serves every split. A Python int compiles it in."""
     micro_batches: Any
     """int32 scalar, as above."""
+    answer_slots: int | None = field(default=None, metadata={"static": True})
+    """For inspection alone: compiles in how many answer tokens the fullest row has. None: read off each micro-batch."""
+
+    @property
+    def response_mask_rs(self) -> Any:
+        """bool; answer tokens, the end token among them."""
+        return self.candidate_rs >= 0
 
     def micro_batch(self, number: Any, rows: int) -> Batch:
         """The rows of micro-batch `number` (may be traced) of `rows` rows; everything else as it is."""
@@ -82,7 +90,7 @@ class Batch:
             positions_rs=cut(self.positions_rs),
             segments_rs=cut(self.segments_rs),
             candidate_rs=cut(self.candidate_rs),
-            response_mask_rs=cut(self.response_mask_rs),
+            sources_rs=cut(self.sources_rs),
             rollout_logprobs_rs=cut(self.rollout_logprobs_rs),
             old_logprobs_rs=None if self.old_logprobs_rs is None else cut(self.old_logprobs_rs),
         )

@@ -1,59 +1,114 @@
-"""Log-prob and entropy of every token, from chunks of the sequence: no array of all logits ever exists.
+"""Log-prob and entropy of answer tokens, from chunks of the sequence: no array of all logits ever exists.
 
     log p(token) = l[token] - logsumexp(l)          d log p(token) / dl = [token] - p
     H            = logsumexp(l) - sum p * l         dH / dl             = -p * (log p + H)
 
-with l = logits / temperature, in float32, nats, over the full vocabulary. Each chunk's logits are computed, reduced and
-dropped; the backward pass makes them again and needs two numbers per token from the first time. A logit of -inf has
-probability 0 and contributes 0 to the entropy and to every gradient. Only reductions over the vocabulary are used, no
-gather: split over devices, it stays split.
+with l = logits / temperature, in float32, nats, over the full vocabulary. A logit of -inf has probability 0 and
+contributes 0 to the entropy and to every gradient. Only reductions over the vocabulary are used, no gather: split over
+devices, it stays split.
+
+Each chunk's logits are computed, reduced and dropped. What a token adds to the loss depends on its own log-prob and
+entropy alone, so `loss_and_gradient` makes the chunk's part of the gradient from the same logits: nothing of the head
+is computed twice, nothing is kept for a backward pass, and loops need not be differentiable. `count` is a value, not a
+shape: chunks that hold no token cost nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 
 from erpo_jax.policy import partition
+from erpo_jax.update.measures import TokenSums
 
-Logits = Callable[[jax.Array, jax.Array], jax.Array]
+Term = Callable[[jax.Array, jax.Array, Any], tuple[jax.Array, TokenSums]]
+"""term(log-prob [R, C], entropy [R, C], more of the tokens [R, C]) -> (loss of these tokens, their sums)."""
 
 
-def token_logprobs(
-    logits: Logits,
-    unembed_vd: jax.Array,
-    hidden_rsd: jax.Array,
-    tokens_rs: jax.Array,
-    *,
-    temperature: float,
-    chunk_slots: int,
-    mesh: Mesh | None = None,
-) -> tuple[jax.Array, jax.Array]:
-    """(log-prob, entropy), float32 [R, S]: at slot s those of token s given the tokens before it.
+class Head(NamedTuple):
+    """What turns hidden states into logits, and how many at once."""
 
-    `logits(hidden [..., D], unembed_vd)` gives float32 logits [..., V]; nothing else that it reads is differentiated.
-    `chunk_slots` is the number of slots of every row whose logits exist at once. Rows are split over the data and fsdp
-    axes of the mesh. Slot 0 of a row has no predecessor in it: both values are 0 there. At the first token of a segment
-    the values mean nothing, being taken given the segment before it; no response starts there.
-    """
-    rows, slots, width = hidden_rsd.shape
-    chunk_slots = min(chunk_slots, slots)
-    chunks = -(-slots // chunk_slots)
-    padding = chunks * chunk_slots - slots
-    next_rs = jnp.pad(tokens_rs[:, 1:], ((0, 0), (0, 1 + padding)))
-    hidden_rsd = jnp.pad(hidden_rsd, ((0, 0), (0, padding), (0, 0)))
-    next_nrc = next_rs.reshape(rows, chunks, chunk_slots).swapaxes(0, 1)
-    hidden_nrcd = hidden_rsd.reshape(rows, chunks, chunk_slots, width).swapaxes(0, 1)
-    values = _by_chunk(logits, temperature, mesh, unembed_vd, hidden_nrcd, next_nrc)
-    logprob_rs, entropy_rs = (
-        jnp.pad(value.swapaxes(0, 1).reshape(rows, -1)[:, : slots - 1], ((0, 0), (1, 0))) for value in values
+    logits: Callable[[jax.Array, jax.Array], jax.Array]
+    """logits(hidden [..., D], unembed_vd) gives float32 logits [..., V]: a product with the matrix, plus a constant."""
+    unembed_vd: jax.Array
+    temperature: float
+    chunk_slots: int
+    """The number of slots of every row whose logits exist at once; divides the slots of a row."""
+    mesh: Mesh | None = None
+    """Rows are split over its data and fsdp axes, the vocabulary over tensor."""
+
+    def cut(self, values_rs: Any, number: jax.Array) -> Any:
+        """The slots of chunk `number` of every array in a tree."""
+
+        def one(value_rs: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice_in_dim(value_rs, number * self.chunk_slots, self.chunk_slots, axis=1)
+
+        return jax.tree.map(one, values_rs)
+
+    def put(self, value_rs: jax.Array, part_rc: jax.Array, number: jax.Array) -> jax.Array:
+        """`value_rs` with the slots of chunk `number` replaced."""
+        return jax.lax.dynamic_update_slice_in_dim(value_rs, part_rc, number * self.chunk_slots, axis=1)
+
+
+def token_logprobs(head: Head, hidden_rsd: jax.Array, target_rs: jax.Array, count: Any) -> tuple[jax.Array, jax.Array]:
+    """(log-prob of `target_rs`, entropy), float32 [R, S], given the hidden states that predict them. Only the chunks of
+    the first `count` slots (int, may be traced) are computed, the rest is 0."""
+
+    def chunk(number: jax.Array, values: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        hidden_rcd, target_rc = head.cut((hidden_rsd, target_rs), number)
+        logits_rcv = head.logits(hidden_rcd, head.unembed_vd) / head.temperature
+        logprob_rc, entropy_rc, _ = reduce_logits(logits_rcv, target_rc)
+        return head.put(values[0], logprob_rc, number), head.put(values[1], entropy_rc, number)
+
+    zeros_rs = jnp.zeros(target_rs.shape, jnp.float32)
+    found: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, _chunks(head, count), chunk, (zeros_rs, zeros_rs))
+    return found
+
+
+def loss_and_gradient(
+    term: Term, head: Head, hidden_rsd: jax.Array, target_rs: jax.Array, given_rs: Any, count: Any
+) -> tuple[TokenSums, tuple[jax.Array, jax.Array]]:
+    """(sums of `term`, gradient of its loss by hidden_rsd and head.unembed_vd), over the first `count` slots."""
+    shards = 1 if head.mesh is None else head.mesh.shape["data"] * head.mesh.shape["fsdp"]
+    dtype = head.unembed_vd.dtype
+    differentiated = jax.value_and_grad(term, argnums=(0, 1), has_aux=True)
+
+    def chunk(number: jax.Array, carry: tuple[TokenSums, jax.Array, jax.Array]) -> Any:
+        sums, hidden_bar_rsd, unembed_bar_kvd = carry
+        hidden_rcd, target_rc, given_rc = head.cut((hidden_rsd, target_rs, given_rs), number)
+        logits_rcv = head.logits(hidden_rcd, head.unembed_vd) / head.temperature
+        logprob_rc, entropy_rc, log_sum_rc = reduce_logits(logits_rcv, target_rc)
+        (_, found), (logprob_bar_rc, entropy_bar_rc) = differentiated(logprob_rc, entropy_rc, given_rc)
+        logits_bar_rcv = logits_gradient(logits_rcv, target_rc, entropy_rc, log_sum_rc, logprob_bar_rc, entropy_bar_rc)
+        logits_bar_rcv = (logits_bar_rcv / head.temperature).astype(dtype)
+        hidden_bar_rcd = jnp.einsum("rcv,vd->rcd", logits_bar_rcv, head.unembed_vd)
+        by_shard = [x.reshape(shards, -1, x.shape[-1]) for x in (logits_bar_rcv, hidden_rcd.astype(dtype))]
+        part_kvd = jnp.einsum("kxv,kxd->kvd", *by_shard, preferred_element_type=jnp.float32)
+        hidden_bar_rsd = head.put(hidden_bar_rsd, hidden_bar_rcd.astype(hidden_rsd.dtype), number)
+        return sums.add(found), hidden_bar_rsd, unembed_bar_kvd + part_kvd
+
+    # Each shard of rows sums its own part of the matrix's gradient over the chunks, in float32; the parts are added
+    # once, at the end. One sum for all would be sent around the devices in every chunk.
+    zeros_kvd = jnp.zeros((shards, *head.unembed_vd.shape), jnp.float32)
+    if head.mesh is not None:
+        own = NamedSharding(head.mesh, partition(("rows", "vocabulary", "features")))
+        zeros_kvd = jax.lax.with_sharding_constraint(zeros_kvd, own)
+    sums, hidden_bar_rsd, unembed_bar_kvd = jax.lax.fori_loop(
+        0, _chunks(head, count), chunk, (TokenSums.zero(), jnp.zeros_like(hidden_rsd), zeros_kvd)
     )
-    return logprob_rs, entropy_rs
+    unembed_bar_vd = jnp.sum(unembed_bar_kvd, axis=0)
+    if head.mesh is not None:  # left where the parameter rests: each device gets its part of the sum alone
+        at_rest = NamedSharding(head.mesh, partition(("vocabulary", "model")))
+        unembed_bar_vd = jax.lax.with_sharding_constraint(unembed_bar_vd, at_rest)
+    return sums, (hidden_bar_rsd, unembed_bar_vd.astype(dtype))
+
+
+def _chunks(head: Head, count: Any) -> Any:
+    return (count + head.chunk_slots - 1) // head.chunk_slots
 
 
 def reduce_logits(logits_xv: jax.Array, target_x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -90,61 +145,3 @@ def _finite(logprob_xv: jax.Array) -> jax.Array:
 
 def _is_target(target_x: jax.Array, logits_xv: jax.Array) -> jax.Array:
     return jax.lax.broadcasted_iota(jnp.int32, logits_xv.shape, logits_xv.ndim - 1) == target_x[..., None]
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _by_chunk(
-    logits: Logits,
-    temperature: float,
-    mesh: Mesh | None,
-    unembed_vd: jax.Array,
-    hidden_nrcd: jax.Array,
-    next_nrc: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """(log-prob of the next token, entropy) [N, R, C], one chunk N after another."""
-    (logprob_nrc, entropy_nrc), _ = _forward(logits, temperature, mesh, unembed_vd, hidden_nrcd, next_nrc)
-    return logprob_nrc, entropy_nrc
-
-
-def _forward(
-    logits: Logits, temperature: float, mesh: Mesh | None, unembed_vd: jax.Array, hidden_nrcd: jax.Array, next_nrc: Any
-) -> tuple[Any, Any]:
-    def chunk(_: None, given: tuple[jax.Array, jax.Array]) -> tuple[None, Any]:
-        hidden_rcd, next_rc = given
-        return None, reduce_logits(logits(hidden_rcd, unembed_vd) / temperature, next_rc)
-
-    _, (logprob_nrc, entropy_nrc, log_sum_nrc) = jax.lax.scan(chunk, None, (hidden_nrcd, next_nrc))
-    return (logprob_nrc, entropy_nrc), (unembed_vd, hidden_nrcd, next_nrc, entropy_nrc, log_sum_nrc)
-
-
-def _backward(
-    logits: Logits, temperature: float, mesh: Mesh | None, kept: Any, bars: Any
-) -> tuple[jax.Array, jax.Array, None]:
-    unembed_vd, *values = kept
-    shards = 1 if mesh is None else mesh.shape["data"] * mesh.shape["fsdp"]
-
-    def shard(hidden_rcd: jax.Array, *others_rc: jax.Array) -> tuple[jax.Array, jax.Array]:
-        logits_rcv, pull = jax.vjp(logits, hidden_rcd, unembed_vd)
-        hidden_bar_rcd, unembed_bar_vd = pull(logits_gradient(logits_rcv / temperature, *others_rc) / temperature)
-        return hidden_bar_rcd, unembed_bar_vd
-
-    def chunk(unembed_bar_kvd: jax.Array, given: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        by_shard = [value.reshape(shards, -1, *value.shape[1:]) for value in given]
-        hidden_bar_krcd, part_kvd = jax.vmap(shard)(*by_shard)
-        return unembed_bar_kvd + part_kvd.astype(jnp.float32), hidden_bar_krcd.reshape(given[0].shape)
-
-    # Each shard of rows sums its own part of the matrix's gradient over the chunks, in float32; the parts are added
-    # once, at the end. One sum for all would be sent around the devices in every chunk.
-    zeros_kvd = jnp.zeros((shards, *unembed_vd.shape), jnp.float32)
-    if mesh is not None:
-        own = NamedSharding(mesh, partition(("rows", "vocabulary", "features")))
-        zeros_kvd = jax.lax.with_sharding_constraint(zeros_kvd, own)
-    unembed_bar_kvd, hidden_bar_nrcd = jax.lax.scan(chunk, zeros_kvd, (*values, *bars))
-    unembed_bar_vd = jnp.sum(unembed_bar_kvd, axis=0)
-    if mesh is not None:  # left where the parameter rests: each device gets its part of the sum alone
-        at_rest = NamedSharding(mesh, partition(("vocabulary", "model")))
-        unembed_bar_vd = jax.lax.with_sharding_constraint(unembed_bar_vd, at_rest)
-    return unembed_bar_vd.astype(unembed_vd.dtype), hidden_bar_nrcd, None
-
-
-_by_chunk.defvjp(_forward, _backward)

@@ -5,7 +5,8 @@ So every value is that of the whole step, however it was cut into micro-batches,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,19 +44,14 @@ class TokenSums:
         )
 
 
-def entropy_and_gap(logprob_rs: jax.Array, entropy_rs: jax.Array, batch: Batch) -> TokenSums:
-    """The sums every response token enters: its entropy, and |trainer's - sampler's log-prob|."""
-    mask_rs = batch.response_mask_rs
-    gap_rs = jnp.where(mask_rs, jnp.abs(logprob_rs - batch.rollout_logprobs_rs), 0.0)
-    zero = TokenSums.zero()
-    return TokenSums(
+def entropy_and_gap(logprob_rs: jax.Array, entropy_rs: jax.Array, rollout_rs: jax.Array, mask_rs: Any) -> TokenSums:
+    """The sums every answer token enters: its entropy, and |trainer's - sampler's log-prob|."""
+    gap_rs = jnp.where(mask_rs, jnp.abs(logprob_rs - rollout_rs), 0.0)
+    return replace(
+        TokenSums.zero(),
         entropy=jnp.sum(jnp.where(mask_rs, entropy_rs, 0.0)),
         gap=jnp.sum(gap_rs),
         gap_max=jnp.max(gap_rs),
-        objective=zero.objective,
-        ratio=zero.ratio,
-        ratio_max=zero.ratio_max,
-        clipped=zero.clipped,
     )
 
 

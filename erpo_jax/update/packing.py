@@ -1,8 +1,9 @@
 """Candidates into packed rows, on the host: few shapes, kept candidates first, the same result for the same candidates.
 
-Every candidate is one segment (prompt, then completion; positions from 0) of one row. Candidates that can have a policy
-gradient (`masks.may_learn`) fill rows of their own, first; those that only count for the entropy follow. Both parts are
-whole micro-batches, and their numbers are values, not shapes: a compilation is needed per row length alone.
+A segment of a row is a prompt and the answers to it that the row has room for: a prompt is computed once per row, not
+once per candidate. Candidates that can have a policy gradient (`masks.may_learn`) fill rows of their own, first; those
+that only count for the entropy follow. Both parts are whole micro-batches, and their numbers are values, not shapes: a
+compilation is needed per row length alone.
 Left out: splitting a candidate over rows, and rows of different lengths in one batch.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from erpo_jax.update.batch import Batch, BatchError, Candidate
 from erpo_jax.update.masks import may_learn
 
 _ROW_MULTIPLE = 64
+
+Row = dict[tuple[int, ...], list[Candidate]]
+"""Prompt -> the candidates of this row that answer it."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,8 @@ def pack(candidates: Sequence[Candidate], shape: BatchShape, mask: MaskConfig, l
 
 def unpack(batch: Batch, value_rs: np.ndarray) -> dict[int, np.ndarray]:
     """Flat candidate index -> the values at its completion's tokens, in order."""
-    candidate_rs = np.where(batch.response_mask_rs, batch.candidate_rs, -1)
     value_rs = np.asarray(value_rs)
-    return {int(c): value_rs[candidate_rs == c] for c in np.unique(candidate_rs) if c >= 0}
+    return {int(c): value_rs[batch.candidate_rs == c] for c in np.unique(batch.candidate_rs) if c >= 0}
 
 
 def _rewards(candidates: Sequence[Candidate], shape: BatchShape) -> tuple[np.ndarray, np.ndarray]:
@@ -126,54 +130,62 @@ def _tokens(item: Candidate) -> int:
     return len(item.prompt_ids) + len(item.completion_ids)
 
 
-def _micro_batches(rows: Sequence[Sequence[Candidate]], shape: BatchShape) -> int:
+def _micro_batches(rows: Sequence[Row], shape: BatchShape) -> int:
     return -(-len(rows) // shape.micro_batch_rows)
 
 
-def _first_fit(part: Sequence[Candidate], slots: int) -> list[list[Candidate]]:
-    """Longest first, each into the first row with room (first-fit decreasing: at most 11/9 of the best, plus one)."""
-    rows: list[list[Candidate]] = []
+def _first_fit(part: Sequence[Candidate], slots: int) -> list[Row]:
+    """Groups in order, longest answers first: each into the first row that has its prompt and room, else the first
+    with room for both."""
+    rows: list[Row] = []
     room: list[int] = []
-    for item in sorted(part, key=lambda item: (-_tokens(item), item.group, item.index)):
-        size = _tokens(item)
-        row = next((number for number, free in enumerate(room) if free >= size), len(rows))
+    for item in sorted(part, key=lambda item: (item.group, -_tokens(item), item.index)):
+        prompt = tuple(item.prompt_ids)
+        needs = [len(item.completion_ids) + (0 if prompt in row else len(prompt)) for row in rows]
+        fitting = [number for number in range(len(rows)) if room[number] >= needs[number]]
+        row = min(fitting, key=lambda number: (prompt not in rows[number], number), default=len(rows))
         if row == len(rows):
-            rows.append([])
+            rows.append({})
             room.append(slots)
-        rows[row].append(item)
-        room[row] -= size
+            needs.append(_tokens(item))
+        rows[row].setdefault(prompt, []).append(item)
+        room[row] -= needs[row]
     return rows
 
 
-def _fill(placed: dict[int, list[Candidate]], slots: int, shape: BatchShape) -> dict[str, np.ndarray | None]:
+def _fill(placed: dict[int, Row], slots: int, shape: BatchShape) -> dict[str, Any]:
     rows = shape.rows
     tokens_rs = np.zeros((rows, slots), np.int32)
     positions_rs = np.zeros((rows, slots), np.int32)
     segments_rs = np.zeros((rows, slots), np.int32)
     candidate_rs = np.full((rows, slots), -1, np.int32)
-    response_mask_rs = np.zeros((rows, slots), bool)
+    sources_rs = np.zeros((rows, slots), np.int32)
     rollout_logprobs_rs = np.zeros((rows, slots), np.float32)
     old_logprobs_rs = np.zeros((rows, slots), np.float32) if shape.old_logprobs else None
-    for row, items in placed.items():
+    for row, segments in placed.items():
         start = 0
-        for segment, item in enumerate(items, start=1):
-            middle, end = start + len(item.prompt_ids), start + _tokens(item)
-            tokens_rs[row, start:middle] = item.prompt_ids
-            tokens_rs[row, middle:end] = item.completion_ids
-            positions_rs[row, start:end] = np.arange(end - start)
-            segments_rs[row, start:end] = segment
-            candidate_rs[row, start:end] = item.group * shape.group_size + item.index
-            response_mask_rs[row, middle:end] = True
-            rollout_logprobs_rs[row, middle:end] = item.rollout_logprobs
-            if old_logprobs_rs is not None:
-                old_logprobs_rs[row, middle:end] = item.old_logprobs
+        for segment, (prompt, items) in enumerate(segments.items(), start=1):
+            first, end = start, start + len(prompt)
+            tokens_rs[row, start:end] = prompt
+            positions_rs[row, start:end] = np.arange(len(prompt))
+            for item in items:
+                start, end = end, end + len(item.completion_ids)
+                tokens_rs[row, start:end] = item.completion_ids
+                positions_rs[row, start:end] = len(prompt) + np.arange(end - start)
+                candidate_rs[row, start:end] = item.group * shape.group_size + item.index
+                sources_rs[row, start:end] = np.arange(start - 1, end - 1)
+                sources_rs[row, start] = first + len(prompt) - 1
+                rollout_logprobs_rs[row, start:end] = item.rollout_logprobs
+                if old_logprobs_rs is not None:
+                    old_logprobs_rs[row, start:end] = item.old_logprobs
+            segments_rs[row, first:end] = segment
             start = end
     return {
         "tokens_rs": tokens_rs,
         "positions_rs": positions_rs,
         "segments_rs": segments_rs,
         "candidate_rs": candidate_rs,
-        "response_mask_rs": response_mask_rs,
+        "sources_rs": sources_rs,
         "rollout_logprobs_rs": rollout_logprobs_rs,
         "old_logprobs_rs": old_logprobs_rs,
     }

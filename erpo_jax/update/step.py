@@ -17,7 +17,7 @@ Left out: the packing (`packing`), several updates per rollout (`rollout_update`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -28,7 +28,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from erpo_jax.config import LossConfig, MaskConfig, OptimizerConfig, UpdateConfig
 from erpo_jax.policy import Policy
 from erpo_jax.update.batch import Batch, BatchError
-from erpo_jax.update.forward import make_forward
+from erpo_jax.update.forward import Answers, make_forward
+from erpo_jax.update.logprobs import Term
 from erpo_jax.update.measures import TokenSums, entropy_and_gap, group_metrics, share, token_metrics
 from erpo_jax.update.objective import (
     candidate_factors,
@@ -145,36 +146,40 @@ def make_step(
     chain = make_optimizer(optimizer)
     rows = update.micro_batch_rows
 
-    def policy_term(
-        params: Any, micro: Batch, advantage_c: jax.Array, scale_c: jax.Array
-    ) -> tuple[jax.Array, TokenSums]:
-        """This micro-batch's share of the policy loss, and its sums."""
-        logprob_rs, entropy_rs = forward(params, micro)
-        candidate_rs = jnp.maximum(micro.candidate_rs, 0)
-        scale_rs = jnp.where(micro.response_mask_rs, scale_c[candidate_rs], 0.0)
-        learning_rs = scale_rs != 0.0
-        old_rs = jax.lax.stop_gradient(logprob_rs) if micro.old_logprobs_rs is None else micro.old_logprobs_rs
-        ratio_rs = policy_ratio(logprob_rs, old_rs, learning_rs)
-        objective_rs = token_objective(ratio_rs, advantage_c[candidate_rs], loss)
-        if loss.importance_cap > 0.0:
-            objective_rs *= importance_weight(logprob_rs, micro.rollout_logprobs_rs, learning_rs, loss.importance_cap)
-        objective = jnp.sum(scale_rs * objective_rs)
-        outside_rs = learning_rs & (jnp.abs(ratio_rs - 1.0) > loss.clip)
-        base = entropy_and_gap(logprob_rs, entropy_rs, micro)
-        sums = TokenSums(
-            entropy=base.entropy,
-            gap=base.gap,
-            gap_max=base.gap_max,
-            objective=objective,
-            ratio=jnp.sum(jnp.where(learning_rs, ratio_rs, 0.0)),
-            ratio_max=jnp.max(jnp.where(learning_rs, ratio_rs, 0.0)),
-            clipped=jnp.sum(outside_rs.astype(jnp.float32)),
-        )
-        return -objective, sums
+    def policy_term(advantage_c: jax.Array, scale_c: jax.Array) -> Term:
+        """The policy loss of some answer tokens, and their sums."""
 
-    def entropy_sum(params: Any, micro: Batch) -> jax.Array:
-        _, entropy_rs = forward(params, micro)
-        return jnp.sum(jnp.where(micro.response_mask_rs, entropy_rs, 0.0))
+        def term(logprob_rc: jax.Array, entropy_rc: jax.Array, answers: Answers) -> tuple[jax.Array, TokenSums]:
+            mask_rc, candidate_rc = answers.candidate_rs >= 0, jnp.maximum(answers.candidate_rs, 0)
+            scale_rc = jnp.where(mask_rc, scale_c[candidate_rc], 0.0)
+            learning_rc = scale_rc != 0.0
+            rollout_rc, old_rc = answers.rollout_logprobs_rs, answers.old_logprobs_rs
+            ratio_rc = policy_ratio(
+                logprob_rc, jax.lax.stop_gradient(logprob_rc) if old_rc is None else old_rc, learning_rc
+            )
+            objective_rc = token_objective(ratio_rc, advantage_c[candidate_rc], loss)
+            if loss.importance_cap > 0.0:
+                objective_rc *= importance_weight(logprob_rc, rollout_rc, learning_rc, loss.importance_cap)
+            objective = jnp.sum(scale_rc * objective_rc)
+            outside_rc = learning_rc & (jnp.abs(ratio_rc - 1.0) > loss.clip)
+            sums = replace(
+                entropy_and_gap(logprob_rc, entropy_rc, rollout_rc, mask_rc),
+                objective=objective,
+                ratio=jnp.sum(jnp.where(learning_rc, ratio_rc, 0.0)),
+                ratio_max=jnp.max(jnp.where(learning_rc, ratio_rc, 0.0)),
+                clipped=jnp.sum(outside_rc.astype(jnp.float32)),
+            )
+            return -objective, sums
+
+        return term
+
+    def entropy_term(factor: jax.Array) -> Term:
+        """factor * the entropy of some answer tokens."""
+
+        def term(_: jax.Array, entropy_rc: jax.Array, answers: Answers) -> tuple[jax.Array, TokenSums]:
+            return factor * jnp.sum(jnp.where(answers.candidate_rs >= 0, entropy_rc, 0.0)), TokenSums.zero()
+
+        return term
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         params = state.params
@@ -186,12 +191,13 @@ def make_step(
         def kept_pass(number: jax.Array, carry: tuple[Any, TokenSums]) -> tuple[Any, TokenSums]:
             grads, sums = carry
             micro = batch.micro_batch(number, rows)
-            (_, found), grad = jax.value_and_grad(policy_term, has_aux=True)(params, micro, advantage_c, scale_c)
+            found, grad = forward.gradient(policy_term(advantage_c, scale_c), params, micro)
             return jax.tree.map(jnp.add, grads, grad), sums.add(found)
 
         def masked_pass(number: jax.Array, sums: TokenSums) -> TokenSums:
-            micro = batch.micro_batch(number, rows)
-            return sums.add(entropy_and_gap(*forward(params, micro), micro))
+            logprob_rs, entropy_rs, answers = forward.logprobs(params, batch.micro_batch(number, rows))
+            mask_rs = answers.candidate_rs >= 0
+            return sums.add(entropy_and_gap(logprob_rs, entropy_rs, answers.rollout_logprobs_rs, mask_rs))
 
         with jax.named_scope("policy_loss"):
             zeros = jax.lax.with_sharding_constraint(jax.tree.map(jnp.zeros_like, params), param_shardings)
@@ -201,11 +207,11 @@ def make_step(
             entropy = share(sums.entropy, response_tokens)
             penalty, slope = entropy_penalty(entropy, loss)
             if loss.entropy_coefficient > 0.0:
-                factor = share(slope, response_tokens)
+                penalty_term = entropy_term(share(slope, response_tokens))
 
                 def entropy_pass(number: jax.Array, grads: Any) -> Any:
-                    grad = jax.grad(entropy_sum)(params, batch.micro_batch(number, rows))
-                    return jax.tree.map(lambda total, part: total + factor * part, grads, grad)
+                    _, grad = forward.gradient(penalty_term, params, batch.micro_batch(number, rows))
+                    return jax.tree.map(jnp.add, grads, grad)
 
                 def over_all(grads: Any) -> Any:
                     return jax.lax.fori_loop(0, batch.micro_batches, entropy_pass, grads)
@@ -245,7 +251,7 @@ def make_step(
 
 def _lengths(batch: Batch) -> jax.Array:
     """int32 [C]: response tokens of every candidate."""
-    slots_rs = jnp.where(batch.response_mask_rs, batch.candidate_rs, batch.present_bg.size)
+    slots_rs = jnp.where(batch.candidate_rs >= 0, batch.candidate_rs, batch.present_bg.size)
     return jnp.zeros(batch.present_bg.size + 1, jnp.int32).at[slots_rs].add(1)[:-1]
 
 

@@ -7,7 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from erpo_jax.benchmarks.rollout import BenchmarkError, RolloutBenchmark, Timing, compare
+from erpo_jax.benchmarks.rollout import RolloutBenchmark, compare
+from erpo_jax.benchmarks.timing import BenchmarkError, Timing
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,13 @@ class Bigram(nnx.Module):
         self.norm_d = nnx.Param(jnp.ones(16))
         self.unembed_vd = nnx.Param(0.5 * jax.random.normal(rngs.params(), (VOCABULARY, 16)))
 
-    def __call__(self, tokens_rs: jax.Array, positions_rs: jax.Array, segments_rs: jax.Array) -> jax.Array:
+    def __call__(
+        self,
+        tokens_rs: jax.Array,
+        positions_rs: jax.Array,
+        segments_rs: jax.Array,
+        branches_rs: jax.Array | None = None,
+    ) -> jax.Array:
         return jnp.tanh(self.embed_vd[...][tokens_rs]) * self.norm_d[...][None, None]
 
     def unembedding(self) -> jax.Array:

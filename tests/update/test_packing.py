@@ -25,12 +25,12 @@ def test_layout_by_hand():
         candidate(1, 1, [7], [10, 11], reward=1.0),
     ]
     batch = pack(candidates, BatchShape(2, 2, 1, (8,)), MASK, LOSS)
-    # the lower half of each group comes first, longest first (equal: by group); then the rest
+    # the lower half of each group comes first; then the rest
     assert batch.tokens_rs[:2].tolist() == [[1, 2, 6, 7, 8, 9, 0, 0], [1, 2, 3, 4, 5, 7, 10, 11]]
     assert batch.positions_rs[0].tolist() == [0, 1, 2, 0, 1, 2, 0, 0]
     assert batch.segments_rs[0].tolist() == [1, 1, 1, 2, 2, 2, 0, 0]
-    assert batch.candidate_rs[:2].tolist() == [[1, 1, 1, 2, 2, 2, -1, -1], [0, 0, 0, 0, 0, 3, 3, 3]]
-    assert batch.response_mask_rs[:2].astype(int).tolist() == [[0, 0, 1, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0, 1, 1]]
+    assert batch.candidate_rs[:2].tolist() == [[-1, -1, 1, -1, 2, 2, -1, -1], [-1, -1, 0, 0, 0, -1, 3, 3]]
+    assert batch.sources_rs[:2].tolist() == [[0, 0, 1, 0, 3, 4, 0, 0], [0, 0, 1, 2, 3, 0, 5, 6]]
     assert batch.rollout_logprobs_rs[0].tolist() == [0, 0, -0.5, 0, -0.5, -0.5, 0, 0]
     assert (batch.kept_micro_batches, batch.micro_batches) == (1, 2)
     assert batch.tokens_rs.shape == (5, 8)
@@ -42,6 +42,25 @@ def test_layout_by_hand():
         2: [8, 9],
         3: [10, 11],
     }
+
+
+def test_answers_share_their_prompt():
+    candidates = [candidate(0, g, [1, 2, 3], completion) for g, completion in enumerate(([4, 5], [6, 7, 8], [9]))]
+    batch = pack(candidates, BatchShape(1, 3, 1, (16,)), MASK, LOSS)
+    # all tied, one part; the longest answer first; each goes on from position 3 and from slot 2
+    assert batch.tokens_rs[0, :10].tolist() == [1, 2, 3, 6, 7, 8, 4, 5, 9, 0]
+    assert batch.positions_rs[0, :9].tolist() == [0, 1, 2, 3, 4, 5, 3, 4, 3]
+    assert batch.segments_rs[0, :10].tolist() == [1] * 9 + [0]
+    assert batch.candidate_rs[0, :10].tolist() == [-1, -1, -1, 1, 1, 1, 0, 0, 2, -1]
+    assert batch.sources_rs[0, :10].tolist() == [0, 0, 0, 2, 3, 4, 2, 6, 2, 0]
+
+
+def test_a_row_that_has_the_prompt_comes_before_an_earlier_one_with_room():
+    # all tied: (0, 0) leaves 4 slots, (1, 0) opens a row of its own, and (1, 1) would fit into either
+    made = [candidate(0, 0, [1], [2] * 3), candidate(1, 0, [5, 6], [7] * 3), candidate(1, 1, [5, 6], [8] * 2)]
+    batch = pack(made, BatchShape(2, 2, 1, (8,)), MASK, LOSS)
+    assert np.unique(batch.candidate_rs[0]).tolist() == [-1, 0]
+    assert np.unique(batch.candidate_rs[1]).tolist() == [-1, 2, 3]
 
 
 def test_parts_are_whole_micro_batches(sample):
@@ -87,10 +106,12 @@ def test_groups_without_signal_are_not_kept():
 
 def test_row_length_with_the_fewest_slots():
     shape = BatchShape(1, 4, 1, (8, 16, 32))
-    # all tied: four candidates of 8 fill four rows of 8, of 7 need less room in one row of 32 than in rows of 8 or 16
-    assert pack([candidate(0, g, [1] * 4, [2] * 4) for g in range(4)], shape, MASK, LOSS).tokens_rs.shape[1] == 8
-    assert pack([candidate(0, g, [1] * 5, [2] * 5) for g in range(3)], shape, MASK, LOSS).tokens_rs.shape[1] == 32
+    # all tied; prompts differ: four candidates of 8 fill four rows of 8; three of 10 need less room in a row of 32
+    assert pack([candidate(0, g, [g] * 4, [2] * 4) for g in range(4)], shape, MASK, LOSS).tokens_rs.shape[1] == 8
+    assert pack([candidate(0, g, [g] * 5, [2] * 5) for g in range(3)], shape, MASK, LOSS).tokens_rs.shape[1] == 32
     assert pack([candidate(0, 0, [1] * 5, [2] * 5)], shape, MASK, LOSS).tokens_rs.shape[1] == 16
+    # one prompt: 4 + 3 * 4 slots in one row of 16, where rows of 8 would be three
+    assert pack([candidate(0, g, [1] * 4, [2] * 4) for g in range(3)], shape, MASK, LOSS).tokens_rs.shape[1] == 16
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,10 @@ def test_metrics_by_hand(tiny, sample):
     # (1, 1, 1, 0): A = 0.25 / 0.500001 thrice and -1.5; (0, 0.25, 0.5): -1, 0, 1 (over 0.250001)
     assert metrics["advantage_mean"] == pytest.approx(0.0, abs=1e-6)
     assert metrics["advantage_abs_mean"] == pytest.approx((3 * 0.5 + 1.5 + 2) / 11, rel=1e-5)
-    assert metrics["tokens"] == sum(len(c.prompt_ids) + len(c.completion_ids) for c in here)
+    # what is computed: a prompt once per row, not once per candidate
+    batch = pack(candidates, BatchShape(4, 4, 2, (24,)), MaskConfig(), BELOW)
+    assert metrics["tokens"] == np.count_nonzero(batch.segments_rs)
+    assert metrics["tokens"] < sum(len(c.prompt_ids) + len(c.completion_ids) for c in here)
     assert metrics["response_tokens"] == sum(len(c.completion_ids) for c in here)
     assert metrics["kept_tokens"] == sum(
         len(c.completion_ids) for c in here if (c.group, c.index) in {(0, 3), (0, 0), (2, 0)}
