@@ -11,6 +11,7 @@ Another job may stand first; each has a --help of its own:
 
     python launch/evaluate.py signal ...      how far the consensus can be trusted: PCR against hidden tests
     python launch/evaluate.py select ...      training-free selectors by the number of samples
+    python launch/evaluate.py tests ...       a policy writes tests, for the selector CodeT
     python launch/evaluate.py transfer ...    adapted policies on many sets
 
 Runs as a process of its own: it alone reads hidden tests.
@@ -29,7 +30,7 @@ from erpo_jax.evaluate import Evaluation
 from erpo_jax.evaluate.progress import ProgressDisplay
 from erpo_jax.evaluate.session import Session, opened, regraded
 
-COMMANDS = ("select", "signal", "transfer")
+COMMANDS = ("select", "signal", "tests", "transfer")
 """First words with a module of their own in `erpo_jax.evaluate.commands`, whose `main` gets the other words."""
 
 

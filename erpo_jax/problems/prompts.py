@@ -1,7 +1,9 @@
-"""Requests to the policy: for a program, for one more input, for an input checker. Text is tokenised exactly once.
+"""Requests to the policy: for a program, for one more input, for an input checker, for tests. Text is tokenised exactly
+once.
 
-The probe request never asks for an output. Left out: few-shot examples (a template of the user's can hold them) and
-truncation (a prompt that is too long is the caller's to leave out and name).
+The probe request never asks for an output; the request for tests does, and only evaluation makes it. Left out: few-shot
+examples (a template of the user's can hold them) and truncation (a prompt that is too long is the caller's to leave out
+and name).
 """
 
 from __future__ import annotations
@@ -121,6 +123,25 @@ Answer with one ```python block that holds the function.
 """
 )
 
+TESTS = (
+    """\
+Here is a programming problem. Do not solve it.
+
+"""
+    + _STATEMENT
+    + """\
+
+{% if problem.mode == "stdin" %}
+Write one test for this problem: a small valid input and the output that a right program prints for it. Answer with \
+two ``` blocks, the exact text of standard input first and the exact text of standard output second, and nothing else.
+{% else %}
+Write five tests for `{{ problem.entry_point }}`, each one line of the form \
+`assert {{ problem.entry_point }}(...) == ...` with arguments and value written out. Answer with one ```python block \
+that holds the five lines, and nothing else.
+{% endif %}
+"""
+)
+
 CHECK_HEAD = "def is_valid(text: str) -> bool:"
 
 
@@ -176,6 +197,12 @@ class Prompts:
         """The request for `is_valid(text) -> bool`, a program that judges inputs."""
         text = _render("prompt.check", self._check, problem)
         return self._prompt(text, f"```python\n{CHECK_HEAD}" if self._config.prefill else "")
+
+    def tests(self, problem: Problem) -> Prompt:
+        """The request for tests, inputs with outputs: assertions in function mode, two blocks for standard input."""
+        text = _render("the request for tests", _environment().from_string(TESTS), problem)
+        begin = "```\n" if problem.mode == "stdin" else f"```python\nassert {problem.entry_point}"
+        return self._prompt(text, begin if self._config.prefill else "")
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of generated ids, without special tokens (thinking marks stay)."""

@@ -1,6 +1,8 @@
 """Training-free selectors against hand-computed choices, and against what the data set of 16,400 samples says."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +21,8 @@ from erpo_jax.evaluate.selection import (
     passes,
     save_written,
 )
-from erpo_jax.problems import Problem
+from erpo_jax.evaluate.selection.writing import read_tests, write_tests
+from erpo_jax.problems import Problem, Prompt
 from erpo_jax.sandbox import Limits, Sandbox
 from tests.evaluate.conftest import HIDDEN, PROBLEMS, WORDS, load_command, write_lines
 from tests.evaluate.real_sets import rows_of
@@ -150,6 +153,45 @@ def test_written_tests_come_back_from_their_file(tmp_path):
     wrong = {"s": (WrittenTest("assert f(1) == 2"),)}
     with pytest.raises(EvaluationError, match="'s' is of mode stdin"):
         passes({"s": ["x"]}, wrong, PROBLEM, None, lambda problem: Limits(), lambda done, total: None)
+
+
+def test_tests_in_an_answer():
+    answer = (
+        "```python\nassert f(1) == 2\n  assert f(1) == 2\nassert f([1]) == [2], 'why'\nassert g(1) == 2\nassert f(\n"
+    )
+    answer += "assert f(2) == 4; import os\nprint(f(1))\nassert 6 == f(3)\n```"
+    found = [test.check for test in read_tests(answer, PROBLEM["f"])]
+    assert found == ["assert f(1) == 2", "assert f([1]) == [2], 'why'", "assert 6 == f(3)"]
+    many = "\n".join(f"assert f({number}) == 0" for number in range(9))
+    assert len(read_tests(many, PROBLEM["f"])) == 5
+    both = "```\n3\n```\nprints\n```text\n6\n```\n"
+    assert read_tests("<think>```\n1\n```</think>" + both, PROBLEM["s"]) == [WrittenTest(input="3\n", output="6\n")]
+    assert read_tests("```\n3\n```", PROBLEM["s"]) == []
+
+
+class Writer:
+    """An engine whose token ids are the answers themselves."""
+
+    def generate(self, prompts, n, sampling, seeds, progress):
+        answers = ["(1) == 2\nassert f(2) == 4\n", "(2) == 4\nassert f(2) == 4\n"]
+        return [[SimpleNamespace(token_ids=answers[number % 2]) for number in range(n)] for _ in prompts]
+
+
+def test_the_tests_written_most_often_come_first():
+    long = replace(PROBLEM["f"], id="long", statement="word " * 50)
+    prompts = SimpleNamespace(
+        tests=lambda problem: Prompt(tuple(range(len(problem.statement))), "```python\nassert f"), text=str
+    )
+    found = write_tests(Writer(), prompts, [PROBLEM["f"], long], 4, None, 0, 1, 100, None)
+    assert found == {"f": [WrittenTest("assert f(2) == 4")], "long": []}
+
+
+def test_a_policy_is_asked_for_tests(tiny, tmp_path, capsys):
+    """The tiny policy writes words; that no test comes of it is said."""
+    out = tmp_path / "tests.jsonl"
+    assert load_command("evaluate").main(["tests", *tiny, "--out", str(out), "--answers", "2"]) == 0
+    assert load_written(out) == {"double": (), "square": (), "never": ()}
+    assert "3 problem(s) without a test: double, square, never" in capsys.readouterr().out
 
 
 def test_merging_groups_of_a_problem():

@@ -17,7 +17,7 @@ from erpo_jax.evaluate.solutions import load_solutions
 from erpo_jax.probes import ProbeStore, settings_of
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser, *, needs_probes: bool) -> None:
     """--rollouts, --generations or --solutions; --probes-from, --probes, --seed."""
     add = parser.add_argument
     files = parser.add_argument_group("programs (one of these)").add_mutually_exclusive_group(required=True)
@@ -26,9 +26,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--solutions", type=Path, metavar="FILE", help="programs that came with a data set")
     add(
         "--probes-from",
-        choices=("recorded", "store", "hidden", "none"),
+        choices=("recorded", "store", "hidden") if needs_probes else ("recorded", "store", "hidden", "none"),
         help="recorded: those of the rollouts (their default); store: probes.store (the others' default); hidden: "
-        "inputs drawn from the hidden tests; none: only what needs no probes",
+        "inputs drawn from the hidden tests" + ("" if needs_probes else "; none: only what needs no probes"),
     )
     add("--probes", type=int, metavar="K", help="use at most so many probes a problem; default: probes.count")
     add("--seed", type=int, default=0, help="of everything drawn here; default 0")

@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = command.parser(__doc__ or "")
-    programs.add_flags(parser)
+    programs.add_flags(parser, needs_probes=False)
     add = parser.add_argument
     add("--tests", type=Path, metavar="FILE", help="tests that a model wrote, for codet")
     add("--reward-model", metavar="MODEL", help="folder or hub id of a sequence-classification model with one output")

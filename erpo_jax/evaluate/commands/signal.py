@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = command.parser(__doc__ or "")
-    programs.add_flags(parser)
+    programs.add_flags(parser, needs_probes=True)
     add = parser.add_argument
     add(
         "--group-size",

@@ -17,6 +17,7 @@ from erpo_jax.evaluate.checks import checked_program, proven
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.grade import CHUNK
 from erpo_jax.evaluate.hidden import PLACE
+from erpo_jax.evaluate.page import write_whole
 from erpo_jax.problems import Problem
 from erpo_jax.reward import outcome_key, output_key
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
@@ -64,7 +65,7 @@ def _read(row: Mapping[str, Any]) -> WrittenTest:
 def save_written(path: str | Path, tests: Mapping[str, Sequence[WrittenTest]]) -> None:
     """Write what `load_written` reads."""
     rows = [{"id": name, "tests": [test.as_json() for test in row]} for name, row in tests.items()]
-    Path(path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    write_whole(Path(path), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def passes(
