@@ -15,7 +15,7 @@ from erpo_jax.config import Config, RewardConfig
 from erpo_jax.execution import limits_for
 from erpo_jax.problems import Problem, Prompt, Prompts, extract_program
 from erpo_jax.reward import Consensus, consensus, has_verdict, majority, outcome_key, public_reward
-from erpo_jax.rollout import Completion, Engine, Sampling
+from erpo_jax.rollout import Completion, Engine, EngineFailed, Sampling
 from erpo_jax.sandbox import Job, Outcome, Sandbox
 from erpo_jax.update import Candidate
 
@@ -35,6 +35,14 @@ class Attempt:
     """None: absent, or its problem has no probes (no public tests)."""
 
 
+@dataclass(frozen=True)
+class Answers:
+    """What an engine of weights `version` answered: per problem, G completions."""
+
+    version: int
+    completions: list[list[Completion]]
+
+
 @dataclass
 class Group:
     """The G candidates of one problem in one step. `consensus` is None for the public-test reward."""
@@ -43,31 +51,59 @@ class Group:
     prompt: Prompt
     inputs: tuple[str, ...]
     attempts: list[Attempt]
+    version: int
+    """The weights that were asked. An attempt may be marked as the work of others (`rollout.mixed_versions`)."""
     consensus: Consensus | None = None
 
 
 def sample(
     problems: Sequence[Problem],
-    inputs: Mapping[str, Sequence[str]],
     *,
     engine: Engine,
     prompts: Prompts,
     config: Config,
     seeds: Sequence[int],
     progress: Progress,
-) -> list[Group]:
-    """G answers per problem from the policy, and the program in each. `inputs`: problem id to what it will run on."""
-    asked = [prompts.solve(problem) for problem in problems]
+) -> Answers:
+    """G answers per problem from the policy. Raises EngineFailed when not one comes back.
+
+    Answers of other weights than the engine says it has count as lost, unless `rollout.mixed_versions=mark`.
+    """
+    asked = [prompts.solve(problem).ids for problem in problems]
     sampling = Sampling(temperature=config.rollout.temperature, max_new_tokens=config.rollout.max_new_tokens)
-    answers = engine.generate([prompt.ids for prompt in asked], config.rollout.group_size, sampling, seeds, progress)
+    answers = engine.generate(asked, config.rollout.group_size, sampling, seeds, progress)
+    version = engine.weights_version
+    if config.rollout.mixed_versions == "refuse":
+        answers = [
+            [a if a.weights_version == version else Completion((), (), "lost", a.weights_version) for a in group]
+            for group in answers
+        ]
+    if all(a.finish_reason == "lost" for group in answers for a in group):
+        others = sorted({a.weights_version for group in answers for a in group} - {version})
+        why = f"all were made by weights {others} in place of {version}" if others else "no request was answered"
+        raise EngineFailed(f"the engine gave no usable answer in a whole step: {why}; its logs say more")
+    engine.rest()
+    return Answers(version, answers)
+
+
+def groups_of(
+    problems: Sequence[Problem],
+    inputs: Mapping[str, Sequence[str]],
+    answers: Answers,
+    *,
+    prompts: Prompts,
+    config: RewardConfig,
+) -> list[Group]:
+    """The program in each answer. `inputs`: problem id to what its programs will run on."""
     return [
         Group(
             problem,
-            prompt,
+            prompt := prompts.solve(problem),
             tuple(inputs[problem.id]),
-            [_attempt(c, prompt, prompts, config.reward) for c in completions],
+            [_attempt(completion, prompt, prompts, config) for completion in completions],
+            answers.version,
         )
-        for problem, prompt, completions in zip(problems, asked, answers, strict=True)
+        for problem, completions in zip(problems, answers.completions, strict=True)
     ]
 
 
@@ -149,6 +185,18 @@ def candidates_of(groups: Sequence[Group]) -> list[Candidate]:
     ]
 
 
+def lost(groups: Sequence[Group]) -> list[str]:
+    """Each answer that was lost, by its problem and place, in words."""
+    return [
+        f"candidate {index} of problem {group.problem.id}"
+        + (f" (made by weights {version} in place of {group.version})" if version != group.version else "")
+        for group in groups
+        for index, attempt in enumerate(group.attempts)
+        if attempt.completion.finish_reason == "lost"
+        for version in [attempt.completion.weights_version]
+    ]
+
+
 def records(
     groups: Sequence[Group], advantages_bg: Sequence[Sequence[float]], weights_bg: Sequence[Sequence[float]]
 ) -> list[dict[str, Any]]:
@@ -191,6 +239,10 @@ def summary(groups: Sequence[Group]) -> dict[str, float]:
         "rollout/extracted": sum(attempt.program is not None for attempt in attempts) / len(attempts),
         "rollout/truncated": sum(a.completion.finish_reason == "length" for a in attempts) / len(attempts),
         "rollout/lost": float(sum(a.completion.finish_reason == "lost" for a in attempts)),
+        "rollout/other_version": float(
+            sum(a.completion.weights_version != group.version for group in groups for a in group.attempts)
+        ),
+        "rollout/version": float(groups[0].version),
         "rollout/absent": float(sum(not attempt.present for attempt in attempts)),
         "rollout/tokens_mean": sum(lengths) / len(lengths),
         "rollout/tokens_max": float(max(lengths)),

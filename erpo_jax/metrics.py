@@ -29,8 +29,16 @@ class Metrics:
         self._file: IO[str] = self.path.open("a")
         self._board = _open_board(folder / "tensorboard", first_step)
 
-    def write(self, step: int, values: Mapping[str, float | int | str]) -> None:
-        """One line, on disk when this returns. Non-finite numbers are written as null in JSON."""
+    def write(
+        self,
+        step: int,
+        values: Mapping[str, float | int | str],
+        histograms: Mapping[str, Mapping[float, float]] | None = None,
+    ) -> None:
+        """One line, on disk when this returns. Non-finite numbers are written as null in JSON.
+
+        `histograms` are for TensorBoard alone: lower edge of each bin to its count; the line has the counts by name.
+        """
         row: dict[str, Any] = {"step": step}
         row |= {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -44,6 +52,8 @@ class Metrics:
             for name, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(name, value, step)
+            for name, counts in (histograms or {}).items():
+                _add_histogram(self._board, name, counts, step)
             self._board.flush()
         except Exception as error:  # a tracker must never take a run down; metrics.jsonl has everything
             print(f"warning: TensorBoard stopped ({error}); metrics go on in {self.path}", file=sys.stderr)
@@ -81,6 +91,25 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def peak_memory_mb() -> float:
     """Peak resident memory of this process so far, MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _add_histogram(board: Any, name: str, counts: Mapping[float, float], step: int) -> None:
+    edges = list(counts)
+    filled = [edge for edge, count in counts.items() if count] or edges[:1]
+    limits = [*edges[1:], 10 * edges[-1]]
+    total = sum(edge * count for edge, count in counts.items())
+    squares = sum(edge * edge * count for edge, count in counts.items())
+    board.add_histogram_raw(
+        name,
+        filled[0],
+        limits[edges.index(filled[-1])],
+        sum(counts.values()),
+        total,
+        squares,
+        limits,
+        list(counts.values()),
+        step,
+    )
 
 
 def _open_board(folder: Path, first_step: int) -> Any:

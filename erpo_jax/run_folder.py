@@ -38,6 +38,8 @@ FREE_TO_CHANGE = (
     "model.remat",
     "rollout.batch_rows",
     "vllm.",
+    "rollout.max_logprob_gap",
+    "rollout.check_every",
     "update.micro_batch_rows",
     "update.chunk_tokens",
 )

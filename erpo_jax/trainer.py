@@ -19,16 +19,28 @@ from erpo_jax.config import Config
 from erpo_jax.display import Display
 from erpo_jax.errors import Failure, UserError
 from erpo_jax.execution import open_sandbox
-from erpo_jax.experience import Group, candidates_of, execute, records, sample, score, summary
+from erpo_jax.experience import (
+    Answers,
+    Group,
+    candidates_of,
+    execute,
+    groups_of,
+    lost,
+    records,
+    sample,
+    score,
+    summary,
+)
 from erpo_jax.interrupt import Interrupt, Stopped
 from erpo_jax.metrics import Metrics, peak_memory_mb
 from erpo_jax.policy import Policy, export, load, make_mesh
 from erpo_jax.probes import make_probes
 from erpo_jax.problems import Problem, Prompts, load_problems
 from erpo_jax.reward import probe_summary, reward_histogram, reward_summary
-from erpo_jax.rollout import open_engine
+from erpo_jax.rollout import Engine, check_agreement, check_prompts, open_engine
 from erpo_jax.run_folder import RunFolder
-from erpo_jax.update import RolloutUpdate, TrainState, advantages, init_state, weights
+from erpo_jax.supply import Supply, unpack_answers
+from erpo_jax.update import GAP_EDGES, RolloutUpdate, TrainState, advantages, init_state, largest_gap, weights
 
 
 class RunFailed(Failure):
@@ -58,57 +70,77 @@ def train(config: Config, run: RunFolder, display: Display, interrupt: Interrupt
         count, seconds = sum(map(len, inputs.values())), phase.seconds()["probes"]
         display.say(f"inputs   {count} for {len(inputs)} problems, {seconds:.0f} s")
         update = RolloutUpdate(policy, config)
-        state, first = resume(checkpoints, init_state(policy, config.optimizer), config.train.steps, display)
+        state, first, note = resume(checkpoints, init_state(policy, config.optimizer), config.train.steps, display)
         policy = policy.with_params(state.params)
-        engine.refresh(policy, version=first)
-        step, nonfinite = first, 0
-        with Metrics(run.path, first) as metrics:
+
+        def renew(policy: Policy, version: int) -> None:
+            with phase("refresh"):
+                engine.refresh(policy, version)
+            if not engine.embedded and check_is_due(version, first, config.rollout.check_every):
+                with phase("check"):
+                    display.say(agreement(engine, policy, problems, prompts, config))
+
+        def make(step: int, answers: Answers | None = None) -> list[Group]:
+            chosen = problems_of_step(step, problems, config)
+            with phase("sample") as progress:
+                answers = answers or sample(
+                    chosen,
+                    engine=engine,
+                    prompts=prompts,
+                    config=config,
+                    seeds=seeds_of_step(step, config),
+                    progress=progress,
+                )
+            groups = groups_of(chosen, inputs, answers, prompts=prompts, config=config.reward)
+            with phase("execute") as progress:
+                execute(groups, sandbox, config, progress)
+            refuse_broken_sandbox(groups)
+            with phase("reward"):
+                score(groups, config.reward)
+            return groups
+
+        step, last, nonfinite = first, config.train.steps, 0
+        with Metrics(run.path, first) as metrics, Supply(engine, make, renew) as supply:
             try:
-                while step < config.train.steps:
+                supply.refresh(policy, version=first)
+                if "answers" in note:
+                    supply.begin(first, unpack_answers(note["answers"]))
+                while step < last:
                     interrupt.check()
                     began = time.monotonic()
-                    chosen = problems_of_step(step, problems, config)
-                    with phase("sample") as progress:
-                        groups = sample(
-                            chosen,
-                            inputs,
-                            engine=engine,
-                            prompts=prompts,
-                            config=config,
-                            seeds=seeds_of_step(step, config),
-                            progress=progress,
-                        )
-                    with phase("execute") as progress:
-                        execute(groups, sandbox, config, progress)
-                    refuse_broken_sandbox(groups)
-                    with phase("reward"):
-                        score(groups, config.reward)
+                    groups = supply.take(step)
+                    if config.rollout.async_steps and step + 1 < last:
+                        supply.begin(step + 1)
                     with phase("update"):
-                        candidates = candidates_of(groups)
-                        state, measured = update(state, candidates)
+                        state, measured = update(state, candidates_of(groups))
                         learned = over_updates(measured, config.update.minibatches)
-                    with phase("refresh"):
-                        policy = policy.with_params(state.params)
-                        engine.refresh(policy, version=step + 1)
-                    nonfinite = nonfinite + 1 if learned["nonfinite"] else 0
-                    with phase("record"):
+                    if learned["mismatched"]:
                         save_rollouts(run, step, groups, config)
+                        raise mismatch(step, learned, config)
                     step += 1
+                    policy = policy.with_params(state.params)
+                    if step < last:
+                        supply.refresh(policy, version=step)
+                    with phase("record"):
+                        save_rollouts(run, step - 1, groups, config)
+                    for name in lost(groups):
+                        display.say(f"step {step - 1}: lost {name}")
                     row = step_metrics(groups, learned, phase.seconds(), time.monotonic() - began, update.compilations)
-                    metrics.write(step - 1, row)
+                    metrics.write(step - 1, row, {"update/logprob_gap": gap_histogram(learned)})
                     display.step(step - 1, row)
+                    nonfinite = nonfinite + 1 if learned["nonfinite"] else 0
                     if nonfinite >= config.train.max_nonfinite:
                         raise RunFailed(
                             f"{nonfinite} updates in a row were not finite; their candidates are in {run.rollouts}; "
                             f"a smaller optimizer.learning_rate or model.compute_dtype=float32 may help"
                         )
-                    if step % config.train.checkpoint_every == 0 or step == config.train.steps:
-                        checkpoints.save(step, state, {"weights_version": step})
+                    if step % config.train.checkpoint_every == 0 or step == last:
+                        checkpoints.save(step, state, {"weights_version": step, **supply.note(step, wait=True)})
                     if config.train.export_every and step % config.train.export_every == 0:
                         export_step(policy, run, step)
             except (Stopped, Failure):
                 if step:
-                    checkpoints.save(step, state, {"weights_version": step})
+                    checkpoints.save(step, state, {"weights_version": step, **supply.note(step, wait=False)})
                 raise
         export_step(policy, run, step)
     interrupt.check()
@@ -173,16 +205,35 @@ def seeds_of_step(step: int, config: Config) -> list[int]:
     return [int((start + (step * count + place) * spacing) % 2**31) for place in range(count)]
 
 
-def resume(checkpoints: Checkpoints, state: TrainState, total: int, display: Display) -> tuple[TrainState, int]:
-    """The newest checkpoint and its step, or the fresh state and 0."""
+def resume(
+    checkpoints: Checkpoints, state: TrainState, total: int, display: Display
+) -> tuple[TrainState, int, dict[str, Any]]:
+    """The newest checkpoint, its step and its note, or the fresh state and 0."""
     steps = checkpoints.steps()
     if not steps:
-        return state, 0
-    restored, _ = checkpoints.restore(steps[-1], state)
+        return state, 0, {}
+    restored, note = checkpoints.restore(steps[-1], state)
     done = steps[-1] == total
     display.say(f"finished {total} of {total} steps" if done else f"going on after {steps[-1]} of {total} steps")
     display.start_at(steps[-1])
-    return restored, steps[-1]
+    return restored, steps[-1], note
+
+
+def check_is_due(version: int, first: int, every: int) -> bool:
+    """Whether to compare engine and trainer at these weights: the first two of a session, then every so many."""
+    return version in (first, first + 1) or (every > 0 and version % every == 0)
+
+
+def agreement(engine: Engine, policy: Policy, problems: Sequence[Problem], prompts: Prompts, config: Config) -> str:
+    """Compare the engine's greedy answers to a few problems with the trainer's forward. Raises EngineDisagrees."""
+    longest = config.rollout.max_prompt_tokens
+    asked = check_prompts([prompts.solve(problem).ids for problem in problems[:8]], longest)
+    new_tokens = min(16, config.rollout.max_new_tokens)
+    found = check_agreement(engine, policy, asked, new_tokens=new_tokens, dtype=config.model.compute_dtype)
+    return (
+        f"engine   weights {engine.weights_version}: {found.tokens} greedy tokens are the trainer's own, "
+        f"log-probs within {found.gap_max:.1e} nats"
+    )
 
 
 def refuse_broken_sandbox(groups: Sequence[Group]) -> None:
@@ -190,6 +241,17 @@ def refuse_broken_sandbox(groups: Sequence[Group]) -> None:
     verdicts = [outcome.verdict for group in groups for attempt in group.attempts for outcome in attempt.outcomes]
     if verdicts and all(verdict == "sandbox_error" for verdict in verdicts):
         raise RunFailed("the sandbox failed on every program of a step; `python -m erpo_jax.sandbox selftest` says how")
+
+
+def mismatch(step: int, learned: Mapping[str, float], config: Config) -> RunFailed:
+    """Rollouts that the trainer's policy would hardly have written teach it nothing about itself."""
+    return RunFailed(
+        f"step {step}: sampler and trainer differ by {learned['logprob_gap_mean']:.2g} nats a token on average "
+        f"(largest {learned['logprob_gap_max']:.2g}), more than rollout.max_logprob_gap={largest_gap(config):g}; "
+        f"nothing was learnt from the step. Most often the engine holds other weights or another dtype than the "
+        f"trainer, or a stale prompt cache: compare their dtypes, and set rollout.check_every=1 to find the step at "
+        f"which it begins. A gap that is known and harmless passes with a larger rollout.max_logprob_gap"
+    )
 
 
 def over_updates(measured: Sequence[Mapping[str, Any]], first_pass: int) -> dict[str, float]:
@@ -201,11 +263,17 @@ def over_updates(measured: Sequence[Mapping[str, Any]], first_pass: int) -> dict
     learning = [row for row in measured if not row["skipped_update"]] or measured
     row = {}
     for name in measured[0]:
-        whole = name in ("nonfinite", "skipped_update", "misplaced_tokens")
+        whole = name in ("nonfinite", "skipped_update", "misplaced_tokens", "mismatched")
         source = measured if whole else measured[:first_pass] if name.startswith("logprob_gap") else learning
         values = [float(each[name]) for each in source]
-        row[name] = max(values) if name.endswith("_max") else sum(values) if whole else sum(values) / len(values)
+        summed = whole or name.startswith("logprob_gap_from")
+        row[name] = max(values) if name.endswith("_max") else sum(values) if summed else sum(values) / len(values)
     return row
+
+
+def gap_histogram(learned: Mapping[str, float]) -> dict[float, float]:
+    """Lower edge, nats, to the number of tokens whose log-prob gap lies between it and the next."""
+    return {edge: learned[f"logprob_gap_from_{edge:g}"] for edge in GAP_EDGES}
 
 
 def save_rollouts(run: RunFolder, step: int, groups: Sequence[Group], config: Config) -> None:

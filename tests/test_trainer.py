@@ -31,6 +31,9 @@ SMALL = [
 ]  # fmt: skip
 
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
 def words(folder, name, *more):
     return [f"run.folder={folder}", f"run.name={name}", f"probes.store={folder}/probes", *SMALL, *more]
 

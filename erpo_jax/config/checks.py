@@ -45,6 +45,11 @@ def check(config: Config) -> None:
             shards,
             "every device samples the same number of answers",
         )
+    if config.rollout.async_steps and config.loss.importance_cap:
+        raise ConfigError(
+            f"loss.importance_cap={config.loss.importance_cap:g} with rollout.async_steps=1 would correct twice: the "
+            f"ratio is already taken against the sampler's log-probs; set one of them to 0"
+        )
     longest = config.rollout.max_prompt_tokens + config.rollout.max_new_tokens
     if config.update.row_tokens and config.update.row_tokens < longest:
         raise ConfigError(

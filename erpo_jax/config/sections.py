@@ -109,6 +109,31 @@ class RolloutConfig:
     max_prompt_tokens: int = key(1024, "longest prompt; a problem whose prompt is longer is left out and named", low=1)
     max_new_tokens: int = key(4096, "longest answer; one that reaches it counts as truncated", low=1)
     batch_rows: int = key(64, "answers sampled side by side by the embedded engine", low=1)
+    async_steps: int = key(
+        0,
+        "1: the next step's answers are sampled while the update runs, by the policy of one step before; "
+        "the ratio is then taken against the log-probs they were drawn with",
+        low=0,
+        high=1,
+    )
+    mixed_versions: str = key(
+        "refuse",
+        "answers made by other weights than were asked: refuse (they leave their group, counted and named) or "
+        "mark (they stay, counted; their version is in the rollout records)",
+        choices=("refuse", "mark"),
+    )
+    max_logprob_gap: float | None = key(
+        None,
+        "mean log-prob gap between sampler and trainer, nats, above which the run stops; null is 0.001 in float32, "
+        "0.05 in bfloat16, 0.3 with several updates a step or async_steps",
+        above=0.0,
+    )
+    check_every: int = key(
+        0,
+        "steps between comparisons of the engine's greedy answers with the trainer's own forward; 0: at the start and "
+        "after the first refresh alone; the embedded engine has nothing to compare",
+        low=0,
+    )
 
 
 @dataclass

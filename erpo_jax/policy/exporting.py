@@ -6,11 +6,15 @@ config.json is a byte-equal copy. config.json gains what the other major version
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import filecmp
 import functools
+import itertools
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,7 @@ from erpo_jax.policy.spec import CheckpointError
 # weights in other formats would be the source's, not this policy's
 _STALE = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".index.json", CHECKSUMS)
 _SHARD_BYTES = 5_000_000_000
+_AHEAD = 3  # tensors in the making at once: enough to keep the devices busy, few enough to be no second copy
 _NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -48,13 +53,16 @@ def export(
     dtype: str | None = None,
     overwrite: bool = False,
     checksums: bool = False,
+    seconds: dict[str, float] | None = None,
 ) -> Path:
     """Write the policy as a Hugging Face folder and return its path. `checksums` adds checksums.json.
 
     `dtype` None keeps each tensor's own (of a source without weights: config.json's). The folder appears whole or not
     at all. One that is there already stays when its content is the same; when it differs that is a CheckpointError,
-    unless `overwrite` replaces it.
+    unless `overwrite` replaces it. `seconds` gets "cast", the time spent waiting for tensors in the file's dtype and
+    axes, and "write", the rest.
     """
+    began, waited = time.monotonic(), [0.0]
     if dtype is not None and dtype not in _NAMES:
         raise CheckpointError(f"export dtype {dtype!r} is not one of {', '.join(_NAMES)}")
     target = Path(folder).expanduser().absolute()
@@ -65,14 +73,16 @@ def export(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        _write(policy, partial, dtype, checksums)
+        _write(policy, partial, dtype, checksums, waited)
         _publish(partial, target, overwrite)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    if seconds is not None:
+        seconds |= {"cast": sum(waited), "write": time.monotonic() - began - sum(waited)}
     return target
 
 
-def _write(policy: Policy, folder: Path, dtype: str | None, checksums: bool) -> None:
+def _write(policy: Policy, folder: Path, dtype: str | None, checksums: bool, waited: list[float]) -> None:
     config = (policy.source / "config.json").read_bytes()
     stored_dtype, plan = _plan(policy, dtype)
     _write_bytes(folder / "config.json", _portable(config, policy, stored_dtype if dtype else None))
@@ -85,7 +95,7 @@ def _write(policy: Policy, folder: Path, dtype: str | None, checksums: bool) -> 
         by_name[HEAD] = Link(HEAD, head.parameter, None, head.stored)
     found: dict[str, int] = {}
     for name, tensors in plan.items():
-        found |= write_safetensors(folder / name, tensors, _values(policy, tensors, by_name))
+        found |= write_safetensors(folder / name, tensors, _values(policy, tensors, by_name, waited))
     if checksums:
         _write_bytes(folder / CHECKSUMS, json.dumps(found, indent=0).encode())
     if list(plan) != [SINGLE]:
@@ -121,21 +131,34 @@ def _plan(policy: Policy, dtype: str | None) -> tuple[str, dict[str, dict[str, S
     return chosen, {f"model-{i + 1:05d}-of-{len(groups):05d}.safetensors": group for i, group in enumerate(groups)}
 
 
-def _values(policy: Policy, tensors: dict[str, Stored], by_name: dict[str, Link]) -> Iterator[np.ndarray]:
-    for name, stored in tensors.items():
-        link = by_name[name]
-        leaf: Any = policy.params
-        for step in link.parameter.path:
-            leaf = leaf[step]
-        fetch = _fetcher(link.layer is not None, stored.dtype.name, policy.mesh)
-        yield link.to_stored(np.asarray(jax.device_get(fetch(leaf[...], np.int32(link.layer or 0)))))
+def _values(
+    policy: Policy, tensors: dict[str, Stored], by_name: dict[str, Link], waited: list[float]
+) -> Iterator[np.ndarray]:
+    """The tensors, made on the devices while the ones before them are written; `waited` gets the seconds of waiting."""
+    coming: collections.deque[jax.Array] = collections.deque()
+    left = iter(tensors.items())
+    for _ in tensors:
+        for name, stored in itertools.islice(left, _AHEAD - len(coming)):
+            link = by_name[name]
+            leaf: Any = policy.params
+            for step in link.parameter.path:
+                leaf = leaf[step]
+            # of one kind whatever the layer: the layer is an argument of the compiled program
+            kind = dataclasses.replace(link, name="", layer=None if link.layer is None else 0)
+            fetch = _fetcher(kind, stored.dtype.name, policy.mesh)
+            coming.append(fetch(leaf[...], np.int32(link.layer or 0)))
+        began = time.monotonic()
+        value = np.asarray(jax.device_get(coming.popleft()))
+        waited.append(time.monotonic() - began)
+        yield value
 
 
-@functools.lru_cache(maxsize=16)
-def _fetcher(stacked: bool, dtype: str, mesh: jax.sharding.Mesh) -> Callable[[jax.Array, np.int32], jax.Array]:
+@functools.lru_cache(maxsize=64)
+def _fetcher(kind: Link, dtype: str, mesh: jax.sharding.Mesh) -> Callable[[jax.Array, np.int32], jax.Array]:
     def one(value: jax.Array, layer: jax.Array) -> jax.Array:
-        part = jax.lax.dynamic_index_in_dim(value, layer, 0, keepdims=False) if stacked else value
-        return part.astype(dtype)
+        part = value if kind.layer is None else jax.lax.dynamic_index_in_dim(value, layer, 0, keepdims=False)
+        stored: jax.Array = kind.to_stored(part.astype(dtype))
+        return stored
 
     # with several processes each must hold the whole tensor before it can be written
     whole = NamedSharding(mesh, partition(())) if jax.process_count() > 1 else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,8 +98,8 @@ class Link:
         order = [axis for group in self.stored for axis in group]
         return part.reshape(apart).transpose([order.index(axis) for axis in self.axes])
 
-    def to_stored(self, ours: np.ndarray) -> np.ndarray:
-        """Our whole tensor in the file's axes."""
+    def to_stored(self, ours: Any) -> Any:
+        """Our whole tensor, a numpy or JAX array, in the file's axes."""
         order = [axis for group in self.stored for axis in group]
         whole = ours.transpose([self.axes.index(axis) for axis in order])
         sizes = dict(zip(self.axes, ours.shape, strict=True))

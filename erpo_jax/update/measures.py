@@ -5,7 +5,7 @@ So every value is that of the whole step, however it was cut into micro-batches,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -14,11 +14,14 @@ import jax.numpy as jnp
 from erpo_jax.update.advantages import taking_part, tied
 from erpo_jax.update.batch import Batch
 
+GAP_EDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
+"""Lower edges, in nats, of the histogram of |trainer's - sampler's log-prob|; the last bin is open."""
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TokenSums:
-    """Sums and maxima over response tokens, float32 scalars; ratio and clipped over kept candidates' tokens alone."""
+    """Sums and maxima over response tokens, float32; ratio and clipped over kept candidates' tokens alone."""
 
     entropy: jax.Array
     gap: jax.Array
@@ -27,10 +30,13 @@ class TokenSums:
     ratio: jax.Array
     ratio_max: jax.Array
     clipped: jax.Array
+    gap_counts: jax.Array
+    """Tokens in each bin of GAP_EDGES; the rest are scalars."""
 
     @classmethod
     def zero(cls) -> TokenSums:
-        return cls(*(jnp.zeros((), jnp.float32) for _ in range(7)))
+        scalars = {item.name: jnp.zeros((), jnp.float32) for item in fields(cls)}
+        return cls(**scalars | {"gap_counts": jnp.zeros(len(GAP_EDGES), jnp.float32)})
 
     def add(self, other: TokenSums) -> TokenSums:
         return TokenSums(
@@ -41,17 +47,21 @@ class TokenSums:
             ratio=self.ratio + other.ratio,
             ratio_max=jnp.maximum(self.ratio_max, other.ratio_max),
             clipped=self.clipped + other.clipped,
+            gap_counts=self.gap_counts + other.gap_counts,
         )
 
 
 def entropy_and_gap(logprob_rs: jax.Array, entropy_rs: jax.Array, rollout_rs: jax.Array, mask_rs: Any) -> TokenSums:
     """The sums every answer token enters: its entropy, and |trainer's - sampler's log-prob|."""
     gap_rs = jnp.where(mask_rs, jnp.abs(logprob_rs - rollout_rs), 0.0)
+    over_e = [jnp.sum((mask_rs & (gap_rs >= edge)).astype(jnp.float32)) for edge in GAP_EDGES]
+    beyond_e = [*over_e[1:], jnp.zeros((), jnp.float32)]
     return replace(
         TokenSums.zero(),
         entropy=jnp.sum(jnp.where(mask_rs, entropy_rs, 0.0)),
         gap=jnp.sum(gap_rs),
         gap_max=jnp.max(gap_rs),
+        gap_counts=jnp.stack(over_e) - jnp.stack(beyond_e),
     )
 
 
@@ -86,4 +96,5 @@ def token_metrics(sums: TokenSums, response_tokens: jax.Array, kept_tokens: jax.
         "ratio_mean": share(sums.ratio, kept_tokens),
         "ratio_max": sums.ratio_max,
         "ratio_clipped_share": share(sums.clipped, kept_tokens),
+        **{f"logprob_gap_from_{edge:g}": sums.gap_counts[place] for place, edge in enumerate(GAP_EDGES)},
     }

@@ -38,7 +38,7 @@ class BatchShape:
     row_tokens: tuple[int, ...]
     """S: the row lengths to choose from, ascending. The last one must hold the longest candidate."""
     old_logprobs: bool = False
-    """Whether batches carry old log-probs: several updates per rollout."""
+    """Whether batches carry old log-probs: several updates per rollout, or rollouts that are a step old."""
 
     @property
     def rows(self) -> int:
@@ -55,7 +55,7 @@ def batch_shape(config: Config) -> BatchShape:
         group_size=config.rollout.group_size,
         micro_batch_rows=config.update.micro_batch_rows,
         row_tokens=tuple(sorted(lengths)),
-        old_logprobs=config.update.epochs * config.update.minibatches > 1,
+        old_logprobs=config.update.epochs * config.update.minibatches > 1 or config.rollout.async_steps > 0,
     )
 
 

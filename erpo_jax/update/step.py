@@ -6,8 +6,8 @@
 2. Micro-batches of kept candidates: forward and backward of the policy term, their entropies from the same pass.
    Micro-batches of the others: forward only, for their entropies. Now H of the whole step is known.
 3. Only when H is above the ceiling: the entropy's gradient, a second forward and backward over all.
-4. Clipping, optimizer, metrics. A step with nothing to learn, or with a non-finite loss or gradient, returns the
-   state as it was.
+4. Clipping, optimizer, metrics. A step with nothing to learn, with a non-finite loss or gradient, or with candidates
+   that another policy must have sampled, returns the state as it was.
 
 The numbers of micro-batches are values: loops run as long as there is work, so that empty rows cost nothing and one
 compilation serves every split. All denominators are global: no way of cutting the step changes its result.
@@ -16,6 +16,7 @@ Left out: the packing (`packing`), several updates per rollout (`rollout_update`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,8 +118,10 @@ def make_update(
     update: UpdateConfig,
     optimizer: OptimizerConfig,
     temperature: float,
+    max_gap: float = math.inf,
 ) -> Update:
-    """Build the update. Nothing is compiled before the first call."""
+    """Build the update. Nothing is compiled before the first call. An update whose candidates' mean log-prob gap
+    between sampler and trainer is over `max_gap` nats changes nothing, and says `mismatched`."""
     param_shardings = jax.tree.map(lambda value: value.sharding, policy.params)
     shardings = TrainState(
         params=param_shardings,
@@ -126,7 +129,14 @@ def make_update(
         step=NamedSharding(policy.mesh, PartitionSpec()),  # type: ignore[arg-type]
     )
     step = make_step(
-        policy, param_shardings, loss=loss, mask=mask, update=update, optimizer=optimizer, temperature=temperature
+        policy,
+        param_shardings,
+        loss=loss,
+        mask=mask,
+        update=update,
+        optimizer=optimizer,
+        temperature=temperature,
+        max_gap=max_gap,
     )
     return Update(step, shardings, update.micro_batch_rows)
 
@@ -140,6 +150,7 @@ def make_step(
     update: UpdateConfig,
     optimizer: OptimizerConfig,
     temperature: float,
+    max_gap: float = math.inf,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
     """The step as a pure function, not yet jitted: for `Update`, and for whoever wants to compile it in another way."""
     forward = make_forward(policy, update, temperature)
@@ -225,8 +236,9 @@ def make_step(
             changes, opt_state = chain.update(grads, state.opt_state, params)
             measured = jnp.stack([policy_loss + penalty, grad_norm, optax.tree.norm(changes)])
             finite = jnp.all(jnp.isfinite(measured))
+            mismatched = share(sums.gap, response_tokens) > max_gap
             new = TrainState(optax.apply_updates(params, changes), opt_state, state.step + 1)
-            state_after = _choose(finite & learns & (misplaced == 0), new, state)
+            state_after = _choose(finite & learns & ~mismatched & (misplaced == 0), new, state)
         metrics = {
             "loss": policy_loss + penalty,
             "policy_loss": policy_loss,
@@ -238,6 +250,7 @@ def make_step(
             "kept_tokens": kept_tokens,
             "skipped_update": ~learns,
             "nonfinite": ~finite,
+            "mismatched": mismatched,
             "misplaced_tokens": misplaced,
             "micro_batches": batch.micro_batches,
             "kept_micro_batches": batch.kept_micro_batches,

@@ -16,6 +16,7 @@ FAST = OptimizerConfig(learning_rate=0.02, warmup_steps=0)
 
 def configured(**sections):
     config = Config()
+    config.rollout.max_logprob_gap = 100.0  # the samples' log-probs are of no policy
     for name, section in sections.items():
         setattr(config, name, section)
     return config

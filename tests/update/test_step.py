@@ -9,8 +9,8 @@ import optax
 import pytest
 
 from erpo_jax.config import LossConfig, MaskConfig, OptimizerConfig, UpdateConfig
-from erpo_jax.update import BatchError, BatchShape, pack
-from erpo_jax.update.reference import plan, reference_gradient
+from erpo_jax.update import GAP_EDGES, BatchError, BatchShape, make_update, pack
+from erpo_jax.update.reference import plan, reference_gradient, reference_logprobs
 
 BELOW = LossConfig(entropy_ceiling=10.0)
 NO_TERM = LossConfig(entropy_coefficient=0.0)
@@ -167,15 +167,45 @@ def test_metrics_by_hand(tiny, sample):
     assert metrics["learning_rate"] == pytest.approx(5e-7 / 20)
 
 
-def test_log_prob_gap(tiny, sample):
-    from erpo_jax.update.reference import reference_logprobs
-
+@pytest.fixture
+def shifted(tiny, sample):
+    """Candidates whose sampler log-probs are the policy's own minus 0.125; the first token's minus another 0.625."""
     policy, candidates = tiny.bigram(), sample(13, absent=0)
     own = reference_logprobs(policy, policy.params, candidates, 1.0)
-    candidates = [replace(c, rollout_logprobs=(x - 0.125).tolist()) for c, x in zip(candidates, own, strict=True)]
-    _, metrics, _ = tiny.run(candidates, loss=BELOW)
-    assert metrics["logprob_gap_mean"] == pytest.approx(0.125, rel=1e-4)
-    assert metrics["logprob_gap_max"] == pytest.approx(0.125, rel=1e-4)
+    own[0][0] -= 0.625
+    return [replace(c, rollout_logprobs=(x - 0.125).tolist()) for c, x in zip(candidates, own, strict=True)]
+
+
+def test_log_prob_gap(tiny, shifted):
+    _, metrics, _ = tiny.run(shifted, loss=BELOW)
+    tokens = metrics["response_tokens"]
+    assert metrics["logprob_gap_mean"] == pytest.approx(0.125 + 0.625 / tokens, rel=1e-4)
+    assert metrics["logprob_gap_max"] == pytest.approx(0.75, rel=1e-4)
+    counts = [metrics[f"logprob_gap_from_{edge:g}"] for edge in GAP_EDGES]
+    assert counts == [0, 0, 0, 0, 0, 0, 0, tokens - 1, 1, 0]  # 0.1 to 0.3, and 0.3 to 1
+
+
+def test_importance_weights_by_hand(tiny, shifted):
+    """exp(0.125) = 1.133148 on every token but one; there exp(0.75) = 2.117 is cut to the cap of 2. r stays 1."""
+    _, metrics, _ = tiny.run(shifted, loss=replace(BELOW, importance_cap=2.0))
+    made = plan(shifted, MaskConfig(), BELOW)
+    of_token = [-scale * advantage for scale, advantage in zip(made.scales, made.advantages, strict=True)]
+    assert of_token[0] != 0  # the candidate of the one token learns
+    by_hand = 1.133148 * sum(x * len(c.completion_ids) for x, c in zip(of_token, shifted, strict=True))
+    assert metrics["policy_loss"] == pytest.approx(by_hand + (2.0 - 1.133148) * of_token[0], rel=1e-4)
+    assert metrics["ratio_mean"] == 1
+
+
+@pytest.mark.parametrize(("max_gap", "mismatched"), [(0.1, 1), (0.2, 0)])
+def test_candidates_of_another_policy_change_no_bit(tiny, shifted, max_gap, mismatched):
+    policy, optimizer, update = tiny.bigram(), OptimizerConfig(), UpdateConfig(micro_batch_rows=2, chunk_tokens=16)
+    compiled = make_update(
+        policy, loss=BELOW, mask=MaskConfig(), update=update, optimizer=optimizer, temperature=1.0, max_gap=max_gap
+    )
+    before = bits(tiny.state(policy, optimizer))
+    batch = pack(shifted, BatchShape(4, 4, 2, (24,)), MaskConfig(), BELOW)
+    state, metrics = compiled(tiny.state(policy, optimizer), batch)
+    assert (float(metrics["mismatched"]), bits(state) == before) == (mismatched, bool(mismatched))
 
 
 def test_a_donated_state_can_be_used_and_counts(tiny, sample):
