@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from erpo_jax.config import SandboxConfig
-from erpo_jax.errors import UserError
+from erpo_jax.errors import Failure, UserError
 from erpo_jax.problems import Problem
+from erpo_jax.ray_sandbox import RaySandbox
 from erpo_jax.sandbox import Limits, Sandbox, SandboxError
 
 
 @contextmanager
 def open_sandbox(config: SandboxConfig) -> Iterator[Sandbox]:
-    """The configured sandbox, tested and running. Raises UserError where its isolation is not to be had."""
+    """The configured sandbox, tested and running. Raises UserError where it is not to be had as asked, and
+    Failure where it breaks later."""
+    open_backend = Sandbox if config.backend == "local" else partial(RaySandbox, config.ray_address)
     try:
-        sandbox = Sandbox(
+        sandbox = open_backend(
             workers=config.workers,
             tier=config.tier,
             preload_numpy=config.preload_numpy,
@@ -25,7 +29,10 @@ def open_sandbox(config: SandboxConfig) -> Iterator[Sandbox]:
     except SandboxError as error:
         raise UserError(str(error)) from error
     with sandbox:
-        yield sandbox
+        try:
+            yield sandbox
+        except SandboxError as error:
+            raise Failure(str(error)) from error
 
 
 def limits_for(problem: Problem, config: SandboxConfig) -> Limits:

@@ -12,11 +12,12 @@ from itertools import compress
 from typing import Any, Literal, cast
 
 from erpo_jax.config import Config, RewardConfig
+from erpo_jax.errors import Failure
 from erpo_jax.execution import limits_for
 from erpo_jax.problems import Problem, Prompt, Prompts, extract_program
 from erpo_jax.reward import Consensus, consensus, has_verdict, majority, outcome_key, public_reward
 from erpo_jax.rollout import Completion, Engine, EngineFailed, Sampling
-from erpo_jax.sandbox import Job, Outcome, Sandbox
+from erpo_jax.sandbox import Job, Outcome, Sandbox, SandboxError
 from erpo_jax.update import Candidate
 
 Progress = Callable[[int, int], None]
@@ -116,7 +117,8 @@ def _attempt(completion: Completion, prompt: Prompt, prompts: Prompts, config: R
 
 
 def execute(groups: Sequence[Group], sandbox: Sandbox, config: Config, progress: Progress) -> None:
-    """Run every present candidate on its group's inputs; one that the sandbox itself failed on leaves its group."""
+    """Run every present candidate on its group's inputs; one that the sandbox itself failed on leaves its group.
+    Raises Failure when no worker is left."""
     running = [(group, attempt) for group in groups if group.inputs for attempt in group.attempts if attempt.present]
     jobs = [
         Job(
@@ -128,11 +130,14 @@ def execute(groups: Sequence[Group], sandbox: Sandbox, config: Config, progress:
         )
         for group, attempt in running
     ]
-    for done, (number, outcomes) in enumerate(sandbox.stream(jobs), start=1):
-        attempt = running[number][1]
-        attempt.outcomes = outcomes
-        attempt.present = has_verdict(outcomes)
-        progress(done, len(jobs))
+    try:
+        for done, (number, outcomes) in enumerate(sandbox.stream(jobs), start=1):
+            attempt = running[number][1]
+            attempt.outcomes = outcomes
+            attempt.present = has_verdict(outcomes)
+            progress(done, len(jobs))
+    except SandboxError as error:
+        raise Failure(str(error)) from error
 
 
 def score(groups: Sequence[Group], config: RewardConfig) -> None:
@@ -229,13 +234,15 @@ def records(
 def summary(groups: Sequence[Group]) -> dict[str, float]:
     """Counts and shares over the step's candidates that neither reward nor update reports."""
     attempts = [attempt for group in groups for attempt in group.attempts]
-    verdicts = [outcome.verdict for attempt in attempts for outcome in attempt.outcomes]
+    outcomes = [outcome for attempt in attempts for outcome in attempt.outcomes]
+    verdicts = [outcome.verdict for outcome in outcomes]
     lengths = [len(attempt.completion.token_ids) for attempt in attempts]
     shares = {
         f"execute/{verdict}": verdicts.count(verdict) / max(len(verdicts), 1)
         for verdict in ("ok", "error", "timeout", "memory", "output_limit", "no_program", "sandbox_error")
     }
     return shares | {
+        "execute/shared": sum(outcome.shared for outcome in outcomes) / max(len(outcomes), 1),
         "rollout/extracted": sum(attempt.program is not None for attempt in attempts) / len(attempts),
         "rollout/truncated": sum(a.completion.finish_reason == "length" for a in attempts) / len(attempts),
         "rollout/lost": float(sum(a.completion.finish_reason == "lost" for a in attempts)),

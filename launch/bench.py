@@ -2,6 +2,7 @@
 
 rollout: the embedded engine against transformers.generate (needs the `bench` extra).
 update: the compiled step against its plain reference, a GRPO step as verl does it, and Tunix's (docs/update.md).
+sandbox: an execution against a plain interpreter, and a training step of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     defaults = argparse.ArgumentDefaultsHelpFormatter
     rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
     update(commands.add_parser("update", help="the compiled step", formatter_class=defaults))
+    sandbox(commands.add_parser("sandbox", help="running programs", formatter_class=defaults))
     options = parser.parse_args(arguments)
     try:
         lines: list[str] = options.run(options)
@@ -91,6 +93,43 @@ def update(parser: argparse.ArgumentParser) -> None:
         )
         result = compare(sizes, rollouts=options.rollouts, with_tunix=not options.no_tunix, repeats=options.repeats)
         return [machine(), *result.lines()]
+
+    parser.set_defaults(run=run)
+
+
+def sandbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=2, help="worker processes")
+    parser.add_argument("--groups", type=int, default=16, help="problems of the step")
+    parser.add_argument("--candidates", type=int, default=16, help="programs per problem")
+    parser.add_argument("--probes", type=int, default=10, help="inputs per program")
+    parser.add_argument("--cpu-limit", type=float, default=0.5, help="CPU seconds an endless program may burn")
+    parser.add_argument("--rounds", type=int, default=4, help="turns in which what is compared alternates")
+    parser.add_argument(
+        "--in-a-row", type=int, default=0, help="so many executions in one sandbox instead: what grows?"
+    )
+
+    def run(options: argparse.Namespace) -> list[str]:
+        from erpo_jax.benchmarks.sandbox import compare, in_a_row
+        from erpo_jax.sandbox import SandboxError
+
+        try:
+            if options.in_a_row:
+                return in_a_row(options.in_a_row, options.workers)
+            tables = [
+                compare(
+                    options.workers,
+                    options.groups,
+                    options.candidates,
+                    options.probes,
+                    options.rounds,
+                    numpy=numpy,
+                    cpu_limit_s=options.cpu_limit,
+                ).lines(title)
+                for title, numpy in (("plain programs", False), ("programs that import numpy", True))
+            ]
+        except SandboxError as error:
+            raise UserError(str(error)) from error
+        return [line for table in tables for line in [*table, ""]][:-1]
 
     parser.set_defaults(run=run)
 

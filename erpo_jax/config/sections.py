@@ -192,7 +192,15 @@ class VllmConfig:
 
 @dataclass
 class SandboxConfig:
-    workers: int = key(0, "worker processes; 0 is one per core", low=0)
+    backend: str = key(
+        "local",
+        "where programs run: on this machine, or on the nodes of a Ray cluster (the extra `ray`)",
+        choices=("local", "ray"),
+    )
+    ray_address: str = key(
+        "auto", "backend ray: the cluster's host:port; auto is the cluster that this machine belongs to"
+    )
+    workers: int = key(0, "worker processes; 0 is one per core (backend ray: one per free CPU of the cluster)", low=0)
     cpu_limit_s: float = key(0.0, "CPU seconds per program and input; 0 takes each problem's own limit", low=0.0)
     memory_limit_mb: int = key(0, "memory per program, MiB; 0 takes each problem's own limit", low=0)
     output_limit_kb: int = key(1000, "output per program and input, kB; more is the verdict output_limit", low=1)

@@ -38,7 +38,10 @@ def run(frames: list[bytes], link: int, stage: int, zygote: int, confinement: Co
         wire.send(link, wire.pack({"fingerprints": marks}))
         os._exit(0)
     wrong = _not_arguments(job)
-    code, refusal = (None, {}) if wrong else compiled(job["program"], job["limits"], confinement)
+    try:
+        code, refusal = (None, {}) if wrong else compiled(job["program"], job["limits"], confinement)
+    except OSError as error:  # a limit was refused
+        code, refusal = None, {"verdict": "sandbox_error", "detail": str(error)}
     os.write(stage, b"!")
     os.close(stage)
     if code is None:
@@ -72,13 +75,14 @@ def run(frames: list[bytes], link: int, stage: int, zygote: int, confinement: Co
 
 
 def compiled(source: str, limits: dict[str, Any], confinement: Confinement) -> tuple[CodeType | None, dict[str, Any]]:
-    """The code, or the outcome that a program without any has on every input."""
+    """The code, or the outcome that a program without any has on every input. Raises OSError when a limit is
+    refused."""
     before = {name: resource.getrlimit(name) for name in (resource.RLIMIT_AS, resource.RLIMIT_CPU)}
     space = confinement.base_bytes + (limits["memory_mb"] << 20)
-    resource.setrlimit(resource.RLIMIT_AS, fitting(resource.RLIMIT_AS, space, None))
     seconds = int(time.process_time() + limits["cpu_s"]) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, fitting(resource.RLIMIT_CPU, seconds, None))
     try:
+        _limit(resource.RLIMIT_AS, fitting(resource.RLIMIT_AS, space, None))
+        _limit(resource.RLIMIT_CPU, fitting(resource.RLIMIT_CPU, seconds, None))
         return compile(source.removeprefix("\ufeff"), "program.py", "exec", dont_inherit=True), {}
     except MemoryError:
         return None, {"verdict": "memory", "detail": "MemoryError while compiling"}
@@ -88,7 +92,15 @@ def compiled(source: str, limits: dict[str, Any], confinement: Confinement) -> t
         return None, {"verdict": "error", "detail": f"{type(error).__name__}: {message}{where}"[:DETAIL]}
     finally:
         for name, pair in before.items():
-            resource.setrlimit(name, pair)
+            _limit(name, pair)
+
+
+def _limit(name: int, pair: tuple[int, int]) -> None:
+    """Raises OSError when the limit is refused, also where the standard library says ValueError."""
+    try:
+        resource.setrlimit(name, pair)
+    except ValueError as error:
+        raise OSError(f"setrlimit({name}, {pair}): {error}") from error
 
 
 def _fingerprint(source: str, limits: dict[str, Any], confinement: Confinement) -> str | None:

@@ -12,7 +12,7 @@ import signal
 import time
 
 from erpo_jax.sandbox import values
-from erpo_jax.sandbox.program import REPORT_FD, Program
+from erpo_jax.sandbox.program import CONFINED, REPORT_FD, Program
 
 TYPE_CHECKING = False  # workers do not load `typing`
 if TYPE_CHECKING:
@@ -129,6 +129,9 @@ class Probe:
         return len(self.output) > self.cap or self.errors > self.cap or len(self.report) > self.cap + 1024
 
     def _verdict(self) -> dict[str, Any]:
+        if not self.report.startswith(CONFINED):
+            how = self.report.decode("utf-8", "replace") or _ending(self.status)
+            return {"verdict": "sandbox_error", "detail": f"the program could not be confined: {how}"[:DETAIL]}
         if self._too_much():
             kept = None if self.function else _text(self.output[: self.cap])
             return {"verdict": "output_limit", "output": kept, "detail": f"more than {self.cap} bytes of output"}
@@ -137,9 +140,9 @@ class Probe:
         number, code = self.status & 0x7F, self.status >> 8
         if number == signal.SIGKILL:  # not by C, and a program cannot do that to itself
             return {"verdict": "sandbox_error", "detail": "the program was killed from outside the sandbox"}
-        kind, _, word = self.report.decode("utf-8", "replace").partition(":")
+        kind, _, word = self.report[len(CONFINED) :].decode("utf-8", "replace").partition(":")
         if number or (code and word.startswith("SystemError")):
-            how = _signal_name(number) if number else word
+            how = _ending(self.status) if number else word
             # C code that finds no memory breaks in other ways than a MemoryError
             full = self.usage.ru_maxrss >= _FULL * (self.limits["memory_mb"] << 10)
             return {"verdict": "memory" if full else "error", "detail": how[:DETAIL]}
@@ -147,7 +150,7 @@ class Probe:
             known = kind in ("memory", "output_limit", "error")
             return {
                 "verdict": kind if known else "error",
-                "detail": word[:DETAIL] if known else f"exit status {code}",
+                "detail": word[:DETAIL] if known else _ending(self.status),
             }
         if not self.function:
             return {"verdict": "ok", "output": _text(self.output)}
@@ -173,8 +176,10 @@ def _text(raw: bytearray) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def _signal_name(number: int) -> str:
+def _ending(status: int) -> str:
+    """What a wait status says, for people."""
+    number = status & 0x7F
     try:
-        return signal.Signals(number).name
+        return signal.Signals(number).name if number else f"exit status {status >> 8}"
     except ValueError:
         return f"signal {number}"

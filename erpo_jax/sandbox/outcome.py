@@ -44,8 +44,8 @@ class Outcome:
     """What became of one program on one input.
 
     `output` is None unless the verdict is `ok` (or `output_limit`: what came before the cap). `skipped` marks an input
-    that was not run because an earlier one of the same job timed out. `detail` is one line for people (the exception,
-    the signal).
+    that was not run because an earlier one of the same job timed out. `shared` marks one taken over from an identical
+    program of the same call. `detail` is one line for people (the exception, the signal).
     """
 
     verdict: Verdict
@@ -54,4 +54,5 @@ class Outcome:
     wall_s: float = 0.0
     memory_mb: float = 0.0
     skipped: bool = False
+    shared: bool = False
     detail: str = ""

@@ -13,10 +13,10 @@ from typing import Any
 
 from erpo_jax.sandbox import selftest
 from erpo_jax.sandbox.outcome import Job, Outcome, SandboxError
-from erpo_jax.sandbox.pool import Pool
+from erpo_jax.sandbox.pool import Driver, Pool
 from erpo_jax.sandbox.worker import Ticket
 
-_TIERS = ("namespaces", "landlock", "seccomp")
+TIERS = ("namespaces", "landlock", "seccomp")  # strongest first
 _WEAKER = {
     "landlock": "programs run under Landlock and seccomp, without namespaces of their own",
     "seccomp": "programs can READ every file that this user can read; better run where there are user namespaces",
@@ -51,8 +51,8 @@ class Sandbox:
         unsafe: bool = False,
         share_identical: bool = True,
     ) -> None:
-        if tier not in ("auto", *_TIERS, "unsafe"):
-            raise SandboxError(f"tier={tier} is not one of auto, {', '.join(_TIERS)}, unsafe")
+        if tier not in ("auto", *TIERS, "unsafe"):
+            raise SandboxError(f"tier={tier} is not one of auto, {', '.join(TIERS)}, unsafe")
         if tier == "unsafe" and not unsafe:
             raise SandboxError("tier=unsafe runs programs without isolation and needs unsafe=True as well")
         if workers < 0:
@@ -60,18 +60,27 @@ class Sandbox:
         self._skip, self._share = skip_after_timeout, share_identical
         self._lock = threading.RLock()
         self._streaming = False
-        self._pool: Pool | None = None
+        self._pool: Driver[Any] | None = None
         self.executions_saved = 0
         """Executions that `share_identical` made unnecessary so far."""
         self.refused: tuple[str, ...] = ()
         """Why stronger tiers than this one were passed over."""
-        names = [tier] if tier != "auto" else [*_TIERS, *(["unsafe"] if unsafe else [])]
-        self.tier = self._choose(names, preload_numpy)
+        self.tier = self._open(tier, workers, preload_numpy, unsafe)
+        if self.tier in _WEAKER:
+            reasons = "; ".join(self.refused) or "as asked"
+            _log.warning("sandbox tier '%s': %s (%s)", self.tier, _WEAKER[self.tier], reasons)
+        else:
+            _log.info("sandbox tier '%s'", self.tier)
+
+    def _open(self, tier: str, workers: int, preload_numpy: bool, unsafe: bool) -> str:
+        """Starts the pool and gives its tier."""
+        chosen = self._choose([tier] if tier != "auto" else [*TIERS, *(["unsafe"] if unsafe else [])], preload_numpy)
         try:
-            self._alive().grow(workers or len(os.sched_getaffinity(0)))
+            self.pool.grow(workers or len(os.sched_getaffinity(0)))
         except SandboxError:
             self.close()
             raise
+        return chosen
 
     def _choose(self, names: Sequence[str], preload_numpy: bool) -> str:
         for name in names:
@@ -82,15 +91,12 @@ class Sandbox:
                 self.close()
                 self.refused += (str(error),)
                 continue
-            if name in _WEAKER:
-                reasons = "; ".join(self.refused) or "as asked"
-                _log.warning("sandbox tier '%s': %s (%s)", name, _WEAKER[name], reasons)
-            else:
-                _log.info("sandbox tier '%s'", name)
             return name
         raise SandboxError("; ".join(dict.fromkeys(self.refused)))
 
-    def _alive(self) -> Pool:
+    @property
+    def pool(self) -> Driver[Any]:
+        """The workers. Raises SandboxError when closed."""
         if self._pool is None:
             raise SandboxError("the sandbox is closed")
         return self._pool
@@ -113,7 +119,7 @@ class Sandbox:
     @property
     def worker_pids(self) -> list[int]:
         """The processes this one has started for its workers."""
-        return [worker.pid for worker in self._alive().workers]
+        return [worker.pid for worker in self.pool.workers]
 
     def self_test(self, tier: str | None = None) -> None:
         """Runs known programs, good and hostile, one at least per verdict. Raises SandboxError with what went wrong."""
@@ -134,7 +140,7 @@ class Sandbox:
         become free. Identical programs run once only if `jobs` is a sequence. Raises SandboxError for a job that is
         none."""
         with self._lock, self._alone():
-            pool = self._alive()
+            pool = self.pool
             twins = self._twins(pool, jobs) if self._share and isinstance(jobs, Sequence) else {}
             copies = {index for group in twins.values() for index in group}
             empty: list[tuple[int, list[Outcome]]] = []
@@ -153,7 +159,7 @@ class Sandbox:
                 yield ticket.key, outcomes
                 for index in twins.get(ticket.key, ()):
                     self.executions_saved += len(outcomes)
-                    yield index, [replace(outcome) for outcome in outcomes]
+                    yield index, [replace(outcome, shared=True) for outcome in outcomes]
                 while empty:
                     yield empty.pop()
             while empty:
@@ -197,7 +203,7 @@ class Sandbox:
         }
         return Ticket(index, message, len(job.inputs), max(wall_s, _PATIENCE * limits.cpu_s))
 
-    def _twins(self, pool: Pool, jobs: Sequence[Job]) -> dict[int, list[int]]:
+    def _twins(self, pool: Driver[Any], jobs: Sequence[Job]) -> dict[int, list[int]]:
         """For a job that runs, the later ones that are the same: equal in all but the text of an equal program."""
         settings: dict[Any, dict[str, list[int]]] = {}
         for index, job in enumerate(jobs):
@@ -212,7 +218,7 @@ class Sandbox:
                 groups.setdefault((key, marks.get((key, text)) or text), []).extend(indices)
         return {min(group): sorted(group)[1:] for group in groups.values() if len(group) > 1}
 
-    def _fingerprints(self, pool: Pool, programs: list[str]) -> list[str | None]:
+    def _fingerprints(self, pool: Driver[Any], programs: list[str]) -> list[str | None]:
         """Per program a mark that equal ones share; None for one that does not compile. Workers do that: a hostile
         source can break a compiler."""
         limits = {"cpu_s": 2.0, "memory_mb": 512}

@@ -122,6 +122,9 @@ class Worker:
             raise SandboxError(f"no sandbox worker of tier '{self.tier}': {messages[0]['failed']}")
         self.link.setblocking(False)
 
+    def __str__(self) -> str:
+        return f"process {self.pid}"
+
     @property
     def pid(self) -> int:
         """The process the trainer started; killing it ends the worker."""

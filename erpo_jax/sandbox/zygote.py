@@ -96,9 +96,12 @@ def _serve(link: int, parent: int, confinement: Confinement) -> NoReturn:
         stage_read, stage_write = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(stage_read)
-            os.close(parent)
-            candidate.run(frames, link, stage_write, own_pid, confinement)
+            try:
+                os.close(stage_read)
+                os.close(parent)
+                candidate.run(frames, link, stage_write, own_pid, confinement)
+            finally:  # whatever broke, these frames are Z's
+                os._exit(1)
         frames.clear()
         os.close(stage_write)
         _watch(pid, link, parent)

@@ -9,6 +9,10 @@ from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
 TIERS = ("namespaces", "landlock", "seccomp")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--differential", type=int, default=200, help="programs compared with a plain interpreter")
+
+
 @pytest.fixture(scope="session")
 def sandboxes() -> Iterator[Callable[[str], Sandbox]]:
     """A sandbox of the tier asked for, made once."""

@@ -1,20 +1,22 @@
 """The hostile corpus in each tier, each program followed by a good one; and the good corpus."""
 
+import contextlib
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
-from tests.sandbox.processes import below, settles
+from tests.sandbox.hostile import Case, cases, wrong
+from tests.sandbox.unprivileged import interpreter_for_everybody, readable_copy, run_without_rights
 
-GOOD = Job("print(int(input()) + 1)", ("41\n",))
 LIMITS = {
     "01_fork_bomb": Limits(cpu_s=1.0),
     "02_memory_hog": Limits(cpu_s=5.0, memory_mb=200),
@@ -37,42 +39,67 @@ def expectation(text: str) -> tuple[set[str], str | None]:
     return found, None if output is None else output.group(1) + "\n"
 
 
-def test_hostile_programs_get_their_verdict_and_harm_nobody(
+def hostile_cases(data: Path, port: int, tier: str) -> list[Case]:
+    """The shared hostile programs; `port` is one on which nobody may knock."""
+    files = sorted((data / "sandbox" / "hostile").glob("*.py"))
+    assert len(files) >= 27
+    found: list[Case] = []
+    for file in files:
+        text = file.read_text().replace("18777", str(port))
+        function = file.stem.startswith("fn_")
+        limits = LIMITS.get(file.stem, SHORT if file.stem in LOOPS else Limits(cpu_s=2.0))
+        verdicts, output = expectation(text)
+        if tier == "seccomp" and file.stem == "11_read_secrets":
+            verdicts = {"ok", "error"}  # what this tier says it does not cover
+        mode, inputs = ("function", ["[[1]]", "[[1]]"]) if function else ("stdin", [""])
+        found.append((file.stem, text, mode, inputs, asdict(limits), sorted(verdicts), output))
+    return found
+
+
+@contextlib.contextmanager
+def nobody_knocks() -> Iterator[int]:
+    """A port of this machine, and the check that nobody came; and that no file was written."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        yield server.getsockname()[1]
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    for folder in ("/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), "."):
+        assert not os.path.exists(os.path.join(folder, "sandbox_escape_marker"))
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
+def test_hostile_programs_get_their_verdict_and_harm_nobody(sandboxes: Callable[[str], Sandbox], tier: str) -> None:
+    assert wrong(sandboxes(tier), cases()) == []
+
+
+def test_shared_hostile_programs_get_their_verdict_and_harm_nobody(
     each: Sandbox, tier: str, shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SBX_SECRET", "secret")
-    files = sorted((shared_data / "sandbox" / "hostile").glob("*.py"))
-    assert len(files) >= 27
-    at_rest = below(each.worker_pids[0])[: tier == "namespaces"]  # process 1 of the namespace, else nobody
-    open_before = len(os.listdir("/proc/self/fd"))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.setblocking(False)
-        port = server.getsockname()[1]
-        wrong = []
-        for file in files:
-            text = file.read_text().replace("18777", str(port))
-            function = file.stem.startswith("fn_")
-            limits = LIMITS.get(file.stem, SHORT if file.stem in LOOPS else Limits(cpu_s=2.0))
-            inputs = ("[[1]]", "[[1]]") if function else ("",)
-            job = Job(text, inputs, "function" if function else "stdin", "solve" if function else None, limits)
-            outcomes, (good,) = each.run([job, GOOD])
-            allowed, output = expectation(text)
-            if tier == "seccomp" and file.stem == "11_read_secrets":
-                allowed = {"ok", "error"}  # what this tier says it does not cover
-            for outcome in outcomes:
-                if outcome.verdict not in allowed or (output is not None and outcome.output != output):
-                    wrong.append((file.stem, allowed, outcome))
-                if tier != "seccomp":
-                    assert "LEAK" not in (outcome.output or ""), file.stem
-            if (good.verdict, good.output) != ("ok", "42\n"):
-                wrong.append((file.stem, {"the next program"}, good))
-            assert settles(lambda: below(each.worker_pids[0]) == at_rest), file.stem
-        with pytest.raises(BlockingIOError):
-            server.accept()
-    assert not wrong
-    assert len(os.listdir("/proc/self/fd")) == open_before
-    for folder in ("/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), "."):
-        assert not os.path.exists(os.path.join(folder, "sandbox_escape_marker"))
+    with nobody_knocks() as port:
+        assert wrong(each, hostile_cases(shared_data, port, tier)) == []
+
+
+def without_rights(tier: str, programs: list[Case]) -> list[str]:
+    """What `wrong` says where the trainer is nobody, whoever runs the tests."""
+    with readable_copy() as folder:
+        done = run_without_rights(folder, f"{folder}/hostile.py", tier, text=json.dumps(programs))
+    assert done.returncode == 0, done.stderr
+    user, found = json.loads(done.stdout)
+    assert user != 0 or not interpreter_for_everybody()
+    return found
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
+def test_hostile_programs_where_the_trainer_has_no_rights(tier: str) -> None:
+    assert without_rights(tier, []) == []
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
+def test_shared_hostile_programs_where_the_trainer_has_no_rights(tier: str, shared_data: Path) -> None:
+    with nobody_knocks() as port:
+        assert without_rights(tier, hostile_cases(shared_data, port, tier)) == []
 
 
 def test_big_output_and_fresh_function_state(

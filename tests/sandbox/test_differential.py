@@ -1,18 +1,37 @@
-"""Real programs, right, wrong and mutilated, against a plain interpreter: the same output, byte for byte, and the same
-kind of end."""
+"""Programs against a plain interpreter: the same output, byte for byte, and the same kind of end.
+
+Real ones, right and wrong, of public data sets; mutilated ones; and made ones. `--differential N` tries N in all, for
+the suite tries a sample: pytest tests/sandbox/test_differential.py --differential 2500
+"""
 
 import gzip
 import json
 import random
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
-from erpo_jax.sandbox import Job, Limits, Sandbox
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "HOME": "/"}
 FLAGS = ["-s", "-P", "-B", "-X", "utf8", "-X", "int_max_str_digits=0"]
+CPU_S = 1
+SAMPLE = 200
+
+End = tuple[str, str | None]
+
+
+@pytest.fixture(scope="module")
+def total(request: pytest.FixtureRequest) -> int:
+    """How many programs to try in all."""
+    return int(request.config.getoption("--differential", SAMPLE))
 
 
 def rows(path: Path) -> list[dict]:
@@ -21,12 +40,49 @@ def rows(path: Path) -> list[dict]:
 
 
 def mutilated(source: str, choice: random.Random) -> str:
-    """The program less a line, with a line twice, or cut short."""
+    """The program less a line, with a line twice, cut short, or with one token for another."""
     lines = source.split("\n")
     at = choice.randrange(len(lines))
-    return "\n".join(
-        choice.choice([lines[:at] + lines[at + 1 :], lines[:at] + lines[at : at + 1] + lines[at:], lines[:at]])
+    old, new = choice.choice(
+        [("<", "<="), ("+", "-"), ("0", "1"), ("1", "2"), ("n", "m"), ("[", "("), (" and ", " or ")]
     )
+    changed = lines[at].replace(old, new, 1)
+    return "\n".join(
+        choice.choice(
+            [
+                lines[:at] + lines[at + 1 :],
+                lines[:at] + lines[at : at + 1] + lines[at:],
+                lines[:at],
+                [*lines[:at], changed, *lines[at + 1 :]],
+            ]
+        )
+    )
+
+
+def real(data: Path, number: int) -> list[tuple[str, str]]:
+    """(program, standard input), the same at every run: half solutions of contests, a quarter of them mutilated, the
+    rest functions with their tests, half of these as a model wrote them."""
+    choice = random.Random(0)
+    contests = []
+    for problem in rows(data / "codecontests_stdin.jsonl.gz"):
+        texts = [test["input"] for test in problem["public_tests"] if len(test["input"]) < 5000]
+        contests += [(candidate["code"], choice.choice(texts)) for candidate in problem["candidates"] if texts]
+    tested = [
+        (problem["code"] + "\n" + "\n".join(problem["test_list"]) + "\nprint('passed')", "")
+        for problem in rows(data / "mbpp.jsonl.gz")
+    ]
+    problems = {problem["task_id"]: problem for problem in rows(data / "humaneval.jsonl.gz")}
+    written = []
+    for row in rows(data / "humaneval_codegen16b_samples.jsonl.gz"):
+        problem = problems[row["task_id"]]
+        bodies = [item["completion"] for item in choice.sample(row["samples"], min(4, len(row["samples"])))]
+        check = f"\n{problem['test']}\ncheck({problem['entry_point']})\nprint('passed')"
+        written += [(problem["prompt"] + body + check, "") for body in [problem["canonical_solution"], *bodies]]
+    found = choice.sample(contests, min(number // 2, len(contests)))
+    found += [(mutilated(source, choice), text) for source, text in choice.choices(contests, k=number // 4)]
+    rest = number - len(found)
+    found += choice.sample(tested, rest // 2)
+    return found + choice.sample(written, rest - rest // 2)
 
 
 LEAVES = (
@@ -92,89 +148,131 @@ CALLS = (
 )
 
 
-def made(choice: random.Random) -> str:
-    """A program of random expressions that prints each value, or the error it ends in."""
+ARMS = {
+    "{v} = {a}": (),
+    "{v} += {a}": (),
+    "print({a}, {b}, sep={a})": (),
+    "print(f'{{{v}!r:>12}}|{{{w}}}')": (),
+    "{v}, *{w} = {a}": (),
+    "assert {a}, {b}": (),
+    "print([({v}, x) for x in {a} if x != {b}])": (),
+    "print({{k: v for k, v in enumerate({a})}}, *{a})": (),
+    "print(sorted({a}, key=lambda x: str(x), reverse=bool({b})))": (),
+    "del {v}[{a}]": (),
+    "{v}[{a}] = {b}": (),
+    "raise ValueError({a})": (),
+    "print(input(), {a})": (),
+    "sys.stdout.write(str({a}))": (),
+    "if {a}:": ("else:",),
+    "for {v} in list({a})[:5]:": ("else:",),
+    "for {v} in range(4):": (),
+    "try:": ("except (TypeError, ValueError) as error:", "finally:"),
+    "with contextlib.suppress(TypeError, KeyError):": (),
+    "class K:": (),
+    "match {a}:\n    case [{v}, *{w}s]: print({w}s)\n    case str() | int(): print('plain')": (),
+    "def f({v}, *more, key={a}):": ("print(f({b}, {a}))",),
+    "def g():\n    yield {a}\n    yield from {b}\nprint(list(g()))": (),
+    "def h(n):\n    return {a} if n <= 0 else [h(n - 1), n]\nprint(h(3))": (),
+    "def s():\n    global {v}\n    {v} = {a}\ns()": (),
+    "import {m}": (),
+}
+"""Statements; those that end in a colon have a block, and so have those that follow."""
+NAMES = ("a", "b", "c")
+MODULES = "bisect, collections, contextlib, copy, decimal, fractions, heapq, itertools, json, math, random, re"
+ENDINGS = ("", "sys.exit({a})", "raise SystemExit({a})", "print({a}, end='')", "import os; os._exit(0)", "1 / 0")
 
-    def expression(depth: int) -> str:
-        if depth == 0 or choice.random() < 0.2:
-            return choice.choice(LEAVES)
-        return choice.choice(CALLS).format(a=expression(depth - 1), b=expression(depth - 1))
+expressions = st.recursive(
+    st.sampled_from(LEAVES + NAMES),
+    lambda inner: st.builds(lambda call, a, b: call.format(a=a, b=b), st.sampled_from(CALLS), inner, inner),
+    max_leaves=5,
+)
 
-    lines = [
-        (
-            "import bisect, collections, copy, decimal, fractions, heapq, itertools, json, math, random, "
-            "re, statistics, struct, sys"
-        )
-    ]
-    for _ in range(30):
-        lines += [
-            "try:",
-            f"    print({expression(3)})",
-            "except Exception as error:",
-            "    print(type(error).__name__, error)",
-        ]
-    lines.append(
-        choice.choice(
-            (
-                "",
-                f"print({expression(2)})",
-                "sys.exit(3)",
-                "sys.stdout.write('no newline')",
-                "random.seed(1); print(random.random())",
-            )
-        )
-    )
+
+@st.composite
+def statements(draw: st.DrawFn, depth: int) -> str:
+    """One statement with its blocks."""
+    head = draw(st.sampled_from([arm for arm in ARMS if depth or not arm.endswith(":")]))
+    lines = []
+    for part in (head, *ARMS[head]):
+        names = {name: draw(st.sampled_from(NAMES)) for name in "vw"} | {
+            "m": draw(st.sampled_from(MODULES.split(", ")))
+        }
+        lines.append(part.format(a=draw(expressions), b=draw(expressions), **names))
+        if part.endswith(":"):
+            block = draw(st.lists(statements(depth - 1), min_size=1, max_size=3))
+            lines.append(textwrap.indent("\n".join(block), "    "))
     return "\n".join(lines)
 
 
-def programs(data: Path) -> list[tuple[str, str]]:
-    """(program, standard input), the same at every run."""
-    choice = random.Random(0)
-    found = []
-    for problem in rows(data / "codecontests_stdin.jsonl.gz"):
-        texts = [test["input"] for test in problem["public_tests"] if len(test["input"]) < 5000]
-        for candidate in choice.sample(problem["candidates"], 2):
-            if texts:
-                found.append((candidate["code"], choice.choice(texts)))
-    found += [(mutilated(source, choice), text) for source, text in found[::3]]
-    for problem in rows(data / "humaneval.jsonl.gz")[::12]:
-        check = f"{problem['test']}\ncheck({problem['entry_point']})\nprint('passed')"
-        found.append((f"{problem['prompt']}{problem['canonical_solution']}\n{check}", ""))
-    for problem in rows(data / "mbpp.jsonl.gz")[::60]:
-        found.append((problem["code"] + "\n" + "\n".join(problem["test_list"]) + "\nprint('passed')", ""))
-    found += [(made(choice), "") for _ in range(15)]
-    return found
+@st.composite
+def made(draw: st.DrawFn) -> str:
+    """A program of statements, most of which are let fail with a message."""
+    lines = [f"import {MODULES}, statistics, struct, sys", *(f"{name} = {draw(expressions)}" for name in NAMES)]
+    lines = [lines[0], "try:", *[f"    {line}" for line in lines[1:]], "except Exception as e: a = b = c = [str(e)]"]
+    for number in range(draw(st.integers(3, 15))):
+        body = textwrap.indent(draw(statements(2)), "    ")
+        if draw(st.booleans()):
+            lines.append(f"def part{number}():\n    a, b, c = 1, [2], 'x'\n{body}")
+            body = f"    part{number}()"
+        lines.append(f"try:\n{body}\nexcept Exception as e: print(type(e).__name__, e)")
+    return "\n".join([*lines, draw(st.sampled_from(ENDINGS)).format(a=draw(expressions))])
 
 
-def plain(program: Path, text: str) -> tuple[str, str | None]:
-    try:
-        done = subprocess.run(
-            [sys.executable, *FLAGS, str(program)],
-            input=text.encode(),
-            capture_output=True,
-            timeout=30,
-            env=ENVIRONMENT,
-            cwd=program.parent,
-        )
-    except subprocess.TimeoutExpired:
+def plain(program: Path, text: str) -> End:
+    limited = ["sh", "-c", f'ulimit -t {CPU_S} -v 1200000; exec "$@"', "sh", sys.executable, *FLAGS, str(program)]
+    done = subprocess.run(limited, input=text.encode(), capture_output=True, env=ENVIRONMENT, cwd=program.parent)
+    if done.returncode < 0 and done.returncode != -11:  # by the limit on CPU; a crash is an error
         return "timeout", None
-    return ("error", None) if done.returncode else ("ok", done.stdout.decode("utf-8", "backslashreplace"))
+    if done.returncode:
+        return "memory" if b"MemoryError" in done.stderr[-200:] else "error", None
+    return "ok", done.stdout.decode("utf-8", "backslashreplace")
 
 
-def test_the_same_as_a_plain_interpreter(sandbox: Sandbox, shared_data: Path, tmp_path: Path) -> None:
-    cases = programs(shared_data / "data")
-    assert len(cases) >= 150
-    found = sandbox.run([Job(source, (text,), limits=Limits(cpu_s=5.0)) for source, text in cases])
+def same(outcome: Outcome, end: End) -> bool:
+    """Whether they agree; those that end near the limit on CPU may end either way."""
+    near = abs(outcome.cpu_s - CPU_S) < 0.4
+    return (outcome.verdict, outcome.output) == end or (near and "timeout" in (outcome.verdict, end[0]))
+
+
+def test_real_programs_end_as_in_a_plain_interpreter(
+    sandbox: Sandbox, shared_data: Path, tmp_path: Path, total: int
+) -> None:
+    cases = real(shared_data / "data", total * 4 // 5)
+    found = sandbox.run([Job(source, (text,), limits=Limits(cpu_s=CPU_S)) for source, text in cases])
     files = []
     for number, (source, _) in enumerate(cases):
         files.append(tmp_path / f"{number}.py")
         files[-1].write_text(source, encoding="utf-8", newline="")
     with ThreadPoolExecutor(2) as pool:
         expected = list(pool.map(plain, files, [text for _, text in cases]))
-    different = [
-        (number, outcomes[0], wanted)
-        for number, (outcomes, wanted) in enumerate(zip(found, expected, strict=True))
-        if (outcomes[0].verdict, outcomes[0].output) != wanted
-    ]
-    assert not different
+    assert len(cases) == total * 4 // 5
+    assert [
+        (cases[number][0], outcomes[0], end)
+        for number, (outcomes, end) in enumerate(zip(found, expected, strict=True))
+        if not same(outcomes[0], end)
+    ] == []
     assert {verdict for verdict, _ in expected} >= {"ok", "error"}
+
+
+def test_made_programs_end_as_in_a_plain_interpreter(sandbox: Sandbox, tmp_path: Path, total: int) -> None:
+    ends, numbers = [], count()
+
+    @settings(
+        max_examples=total - total * 4 // 5,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(made())
+    def agree(source: str) -> None:
+        file = tmp_path / f"made{next(numbers)}.py"
+        file.write_text(source, encoding="utf-8", newline="")
+        end = plain(file, "one\ntwo\n")
+        outcome = sandbox.run([Job(source, ("one\ntwo\n",), limits=Limits(cpu_s=CPU_S))])[0][0]
+        ends.append(end[0])
+        assert same(outcome, end), (source, outcome, end)
+
+    agree()
+    assert len(ends) >= total - total * 4 // 5
+    assert set(ends) >= {"ok", "error"}

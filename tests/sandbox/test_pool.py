@@ -204,6 +204,7 @@ def test_identical_programs_run_once() -> None:
         found = sandbox.run([Job(text, ("a", "b")) for text in texts])
         assert [outcomes[0].output for outcomes in found] == ["a!\n", "a!\n", "a!\n", "a?\n", "a!\n", None, None]
         assert sandbox.executions_saved - saved == 2 * 4
+        assert [outcomes[0].shared for outcomes in found] == [False, True, True, False, True, False, True]
         saved = sandbox.executions_saved
         sandbox.run([Job("print(1)", ("",)), Job("print(1)", ("x",)), Job("print(1)", ("",), limits=Limits(cpu_s=1))])
         assert sandbox.executions_saved == saved

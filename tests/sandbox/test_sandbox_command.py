@@ -1,18 +1,12 @@
 """`python -m erpo_jax.sandbox`, as root and as a user without rights."""
 
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import erpo_jax
-
-NOBODY = 65534
+from tests.sandbox.unprivileged import readable_copy, run_without_rights
 
 
 def command(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -45,46 +39,8 @@ def test_mistakes_end_with_status_2(tmp_path: Path) -> None:
     assert (arguments.returncode, "input 0 is not a JSON list of arguments: '21'" in arguments.stderr) == (2, True)
 
 
-@pytest.fixture(scope="module")
-def readable_copy() -> Iterator[str]:
-    """A folder with the package that every user can read."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(erpo_jax.__file__).parent
-        shutil.copytree(source / "sandbox", Path(folder) / "erpo_jax" / "sandbox")
-        shutil.copy(source / "__init__.py", Path(folder) / "erpo_jax")
-        for path in (Path(folder), *Path(folder).rglob("*")):
-            path.chmod(0o755)
-        yield folder
-
-
-def interpreter_for_everybody() -> str | None:
-    """An interpreter of 3.11 or newer that user nobody may run; ours may stand in a home directory closed to others."""
-    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        try:
-            check = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-            if subprocess.run(check, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True).returncode == 0:
-                return python
-        except OSError:
-            continue
-    return None
-
-
 @pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp"])
-def test_self_test_of_each_tier_without_rights(tier: str, readable_copy: str) -> None:
-    environment = {"PYTHONPATH": readable_copy, "PYTHONDONTWRITEBYTECODE": "1"}
-    words = ["-m", "erpo_jax.sandbox", "selftest", "--tier", tier]
-    python = interpreter_for_everybody() if os.geteuid() == 0 else sys.executable
-    if python is None:  # then at least as the user we are
-        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=60)
-    else:
-        rights = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-        done = subprocess.run(
-            [python, *words],
-            env=environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            **rights,  # type: ignore[call-overload]
-        )
+def test_self_test_of_each_tier_without_rights(tier: str) -> None:
+    with readable_copy() as folder:
+        done = run_without_rights(folder, "-m", "erpo_jax.sandbox", "selftest", "--tier", tier)
     assert done.stdout.startswith(f"tier {tier}: ok"), done.stderr
