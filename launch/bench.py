@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from erpo_jax.errors import UserError
@@ -23,11 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
     sandbox(commands.add_parser("sandbox", help="running programs", formatter_class=defaults))
     options = parser.parse_args(arguments)
     try:
-        lines: list[str] = options.run(options)
+        for line in options.run(options):
+            print(line, flush=True)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print("\n".join(lines))
     return 0
 
 
@@ -108,28 +109,19 @@ def sandbox(parser: argparse.ArgumentParser) -> None:
         "--in-a-row", type=int, default=0, help="so many executions in one sandbox instead: what grows?"
     )
 
-    def run(options: argparse.Namespace) -> list[str]:
+    def run(options: argparse.Namespace) -> Iterator[str]:
         from erpo_jax.benchmarks.sandbox import compare, in_a_row
         from erpo_jax.sandbox import SandboxError
 
+        step = (options.workers, options.groups, options.candidates, options.probes, options.rounds)
         try:
             if options.in_a_row:
-                return in_a_row(options.in_a_row, options.workers)
-            tables = [
-                compare(
-                    options.workers,
-                    options.groups,
-                    options.candidates,
-                    options.probes,
-                    options.rounds,
-                    numpy=numpy,
-                    cpu_limit_s=options.cpu_limit,
-                ).lines(title)
-                for title, numpy in (("plain programs", False), ("programs that import numpy", True))
-            ]
+                yield from in_a_row(options.in_a_row, options.workers)
+                return
+            for title, numpy in (("plain programs", False), ("programs that import numpy", True)):
+                yield from compare(*step, numpy=numpy, cpu_limit_s=options.cpu_limit).lines(title)
         except SandboxError as error:
             raise UserError(str(error)) from error
-        return [line for table in tables for line in [*table, ""]][:-1]
 
     parser.set_defaults(run=run)
 

@@ -117,12 +117,12 @@ def compare(
     return Comparison(plain, quick, slow, least)
 
 
-def in_a_row(executions: int, workers: int = 2, slices: int = 10) -> list[str]:
+def in_a_row(executions: int, workers: int = 2, slices: int = 10) -> Iterator[str]:
     """So many executions in one sandbox, some of them faulty; after each slice what is held by the trainer and by the
     workers, and in the end how often each verdict fell."""
     jobs = _endless_jobs(probes := 10)
     verdicts: Counter[str] = Counter()
-    found = [f"{'executions':>10}{'seconds':>9}  {'trainer MB':>11}{'files':>6}  {'workers MB':>11}{'files':>6}"]
+    yield f"{'executions':>10}{'seconds':>9}  {'trainer MB':>11}{'files':>6}  {'workers MB':>11}{'files':>6}"
     begun = time.monotonic()
     with Sandbox(workers=workers) as sandbox:
         for _ in range(slices):
@@ -131,11 +131,11 @@ def in_a_row(executions: int, workers: int = 2, slices: int = 10) -> list[str]:
             time.sleep(0.2)  # the last supervisor ends a moment after it has answered
             own = _held([os.getpid()])
             theirs = _held([pid for top in sandbox.worker_pids for pid in _tree(top)])
-            found.append(
+            yield (
                 f"{verdicts.total():>10}{time.monotonic() - begun:>9.1f}  {own[0]:>11.1f}{own[1]:>6}  "
                 f"{theirs[0]:>11.1f}{theirs[1]:>6}"
             )
-    return [*found, ", ".join(f"{name} {count}" for name, count in verdicts.most_common())]
+    yield ", ".join(f"{name} {count}" for name, count in verdicts.most_common())
 
 
 def _endless_jobs(probes: int) -> Iterator[Job]:

@@ -220,7 +220,12 @@ def made(draw: st.DrawFn) -> str:
 
 def plain(program: Path, text: str) -> End:
     limited = ["sh", "-c", f'ulimit -t {CPU_S} -v 1200000; exec "$@"', "sh", sys.executable, *FLAGS, str(program)]
-    done = subprocess.run(limited, input=text.encode(), capture_output=True, env=ENVIRONMENT, cwd=program.parent)
+    try:
+        done = subprocess.run(
+            limited, input=text.encode(), capture_output=True, env=ENVIRONMENT, cwd=program.parent, timeout=20
+        )
+    except subprocess.TimeoutExpired:  # it sleeps, or waits for itself
+        return "timeout", None
     if done.returncode < 0 and done.returncode != -11:  # by the limit on CPU; a crash is an error
         return "timeout", None
     if done.returncode:
