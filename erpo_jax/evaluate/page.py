@@ -41,6 +41,7 @@ svg text.name { stroke: none; font-weight: 600; }
 svg text.base { fill: var(--base); } svg text.adapted { fill: var(--adapted); }
 svg .diagonal { stroke: var(--soft); stroke-dasharray: 4 4; } svg .bubble { opacity: .6; }
 svg .gain { fill: var(--good); } svg .loss { fill: var(--bad); } svg .same { fill: var(--soft); }
+svg .count { fill: var(--rule); }
 """
 
 

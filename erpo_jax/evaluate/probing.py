@@ -1,18 +1,21 @@
 """Programs on probe inputs: which inputs, and which outputs are equal.
 
-Probes are those stored for training, those a run recorded, or inputs drawn from a problem's own hidden tests. Drawn
-ones make the signal look better than a policy's own probes would: they are picked by the people who also say what is
-right. Left out: making probes (`erpo_jax.probes`).
+Probes are those stored for training, those a run recorded, those of a file, or inputs drawn from a problem's own hidden
+tests. Drawn ones make the signal look better than a policy's own probes would: they are picked by the people who also
+say what is right. Left out: making probes (`erpo_jax.probes`).
 """
 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 from erpo_jax.evaluate.benchmarks.humaneval import call_arguments
+from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.grade import CHUNK
 from erpo_jax.evaluate.groups import ProgramGroup
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
@@ -59,11 +62,11 @@ def from_tests(
 
 
 def from_store(
-    groups: Sequence[ProgramGroup], problems: Mapping[str, Problem], stored: Mapping[str, ProbeSet], count: int
+    groups: Sequence[ProgramGroup], problems: Mapping[str, Problem], stored: Mapping[str, ProbeSet]
 ) -> list[ProgramGroup]:
-    """The groups with their problem's first `count` stored probes (`ProbeStore.load`); none where none are stored."""
+    """The groups with their problem's stored probes (`ProbeStore.load`); none where none are stored."""
     nothing = ProbeSet("", ())
-    chosen = [stored.get(problems[group.problem].digest(), nothing).probes[:count] for group in groups]
+    chosen = [stored.get(problems[group.problem].digest(), nothing).probes for group in groups]
     return [
         replace(
             group,
@@ -71,6 +74,33 @@ def from_store(
             sources=tuple(probe.source.replace("_", " ") for probe in probes),
         )
         for group, probes in zip(groups, chosen, strict=True)
+    ]
+
+
+def from_file(groups: Sequence[ProgramGroup], path: str | Path) -> list[ProgramGroup]:
+    """The groups with the probes of a file, one {"id": ..., "inputs": [...]} a line; none where it has none.
+
+    Raises EvaluationError with file and line.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    with Path(path).open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                name, inputs = row["id"], tuple(row["inputs"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise EvaluationError(
+                    f'{path}:{number}: must be {{"id": ..., "inputs": [...]}}, is not: {error}'
+                ) from error
+            if not all(isinstance(text, str) for text in inputs):
+                raise EvaluationError(
+                    f"{path}:{number}: an input must be a text (function mode: a JSON list of arguments)"
+                )
+            found[name] = inputs
+    chosen = [found.get(group.problem, ()) for group in groups]
+    return [
+        replace(group, probes=inputs, sources=("file",) * len(inputs))
+        for group, inputs in zip(groups, chosen, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from erpo_jax.errors import UserError
 from erpo_jax.evaluate import Answer, EvaluationError, save_generations
 from erpo_jax.evaluate.groups import ProgramGroup, dealt, of_answers, of_rollouts
 from erpo_jax.evaluate.hidden import Case, HiddenTests
-from erpo_jax.evaluate.probing import from_tests, inputs_of
+from erpo_jax.evaluate.probing import from_file, from_tests, inputs_of
 from erpo_jax.evaluate.solutions import load_solutions
 from erpo_jax.problems import load_problems
 from erpo_jax.run_folder import RunFolder
@@ -78,6 +78,15 @@ def test_probes_are_drawn_once_a_problem():
     assert sorted(from_tests(groups, tests, 99, seed=0)[0].probes, key=int) == [str(number) for number in range(20)]
 
 
+def test_probes_of_a_file(tmp_path):
+    groups = [ProgramGroup("p", ("a",)), ProgramGroup("q", ("a",))]
+    file = write_lines(tmp_path / "probes.jsonl", [{"id": "p", "inputs": ["1", "2"]}])
+    assert from_file(groups, file) == [ProgramGroup("p", ("a",), ("1", "2"), ("file", "file")), groups[1]]
+    for row in ({"id": "p"}, {"id": "p", "inputs": [1]}):
+        with pytest.raises(EvaluationError, match=r"probes\.jsonl:1: "):
+            from_file(groups, write_lines(file, [row]))
+
+
 @pytest.fixture
 def small(tmp_path):
     """Words that name three problems, without a model."""
@@ -122,6 +131,9 @@ def test_the_signal_of_generations(evaluate, small, tmp_path, capsys):
     assert "left out: not in" in told
     # on 3 or 5 the doubling two agree, and the other is alone
     assert re.search(r"AUC, all programs +1.000 \[1.000, 1.000\]", told)
+    probes = write_lines(tmp_path / "probes.jsonl", [{"id": "double", "inputs": ["2\n"]}])
+    assert evaluate.main([*words[:-4], "--probes-from", str(probes)]) == 0
+    assert re.search(r"AUC, all programs +0.500 ", capsys.readouterr().out)  # 2 + 2 = 2 * 2
     assert evaluate.main([*words, "--unlabelled", "--group-size", "2"]) == 0
     told = capsys.readouterr().out
     assert "AUC" not in told
@@ -134,6 +146,7 @@ def test_the_signal_of_generations(evaluate, small, tmp_path, capsys):
         ([], "one of the arguments --rollouts --generations --solutions is required"),
         (["--rollouts", "absent"], "no rollouts file in absent"),
         (["--generations", "absent", "--probes-from", "recorded"], "recorded needs --rollouts"),
+        (["--generations", "absent", "--probes-from", "none"], "must be recorded, store, hidden or a file"),
         (["--generations", "absent", "--probes", "0"], "--probes 0: must be at least 1"),
         (["--solutions", "absent"], "there is no file of solutions absent"),
     ],

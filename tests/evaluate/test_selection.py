@@ -118,6 +118,20 @@ def test_codet_on_the_samples_of_a_16b_model(shared_data):
     assert by_name["majority"][-1] == pytest.approx(0.348, abs=0.01)
 
 
+def test_executed_asserts_agree_with_the_data_set(shared_data):
+    """What our sandbox says of a model's samples and asserts, against what the file says."""
+    rows = list(rows_of(shared_data / "data" / "humaneval_codegen16b_samples.jsonl.gz"))[:40:20]
+    samples = {row["task_id"]: [one for one in row["samples"] if one["verdict"] != "timeout"][:12] for row in rows}
+    programs = {row["task_id"]: [row["prompt"] + one["completion"] for one in samples[row["task_id"]]] for row in rows}
+    tests = {row["task_id"]: tuple(WrittenTest(one["assert"]) for one in row["generated_tests"][:10]) for row in rows}
+    problems = {row["task_id"]: Problem(row["task_id"], "", "function", row["entry_point"]) for row in rows}
+    with Sandbox(workers=2) as sandbox:
+        found = passes(programs, tests, problems, sandbox, lambda problem: Limits(), lambda done, total: None)
+    theirs = {name: [tuple(bits(one["passes"][:10])[0]) for one in some] for name, some in samples.items()}
+    assert found == theirs
+    assert {True, False} <= {passed for row in found.values() for one in row for passed in one}
+
+
 DOUBLE = "def f(x):\n    return 2 * x"
 PROBLEM = {"f": Problem("f", "Double it.", "function", "f"), "s": Problem("s", "Double it.")}
 TESTS = {

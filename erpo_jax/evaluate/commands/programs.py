@@ -10,7 +10,7 @@ from typing import Any
 from erpo_jax.errors import UserError
 from erpo_jax.evaluate.generations import load_generations
 from erpo_jax.evaluate.groups import ProgramGroup, dealt, of_answers, of_rollouts, of_solutions
-from erpo_jax.evaluate.probing import from_store, from_tests
+from erpo_jax.evaluate.probing import from_file, from_store, from_tests
 from erpo_jax.evaluate.provenance import file_hash
 from erpo_jax.evaluate.session import Session
 from erpo_jax.evaluate.solutions import load_solutions
@@ -26,15 +26,16 @@ def add_flags(parser: argparse.ArgumentParser, *, needs_probes: bool) -> None:
     files.add_argument("--solutions", type=Path, metavar="FILE", help="programs that came with a data set")
     add(
         "--probes-from",
-        choices=("recorded", "store", "hidden") if needs_probes else ("recorded", "store", "hidden", "none"),
+        metavar="recorded | store | hidden | FILE" + ("" if needs_probes else " | none"),
         help="recorded: those of the rollouts (their default); store: probes.store (the others' default); hidden: "
-        "inputs drawn from the hidden tests" + ("" if needs_probes else "; none: only what needs no probes"),
+        'inputs drawn from the hidden tests; a file of yours: {"id": problem, "inputs": [...]} a line'
+        + ("" if needs_probes else "; none: only what needs no probes"),
     )
     add("--probes", type=int, metavar="K", help="use at most so many probes a problem; default: probes.count")
     add("--seed", type=int, default=0, help="of everything drawn here; default 0")
 
 
-def check_flags(arguments: argparse.Namespace) -> None:
+def check_flags(arguments: argparse.Namespace, *, needs_probes: bool) -> None:
     """Raises UserError for flags that do not go together, and for numbers below 1."""
     for name in ("probes", "group_size", "draws"):
         value = getattr(arguments, name, None)
@@ -42,6 +43,9 @@ def check_flags(arguments: argparse.Namespace) -> None:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be at least 1")
     if arguments.probes_from == "recorded" and not arguments.rollouts:
         raise UserError("--probes-from recorded needs --rollouts: other files hold no probes")
+    words = ("recorded", "store", "hidden", *(() if needs_probes else ("none",)))
+    if arguments.probes_from not in (None, *words) and not Path(arguments.probes_from).is_file():
+        raise UserError(f"--probes-from {arguments.probes_from}: must be {', '.join(words)} or a file that exists")
 
 
 def read(arguments: argparse.Namespace, session: Session) -> tuple[list[ProgramGroup], dict[str, Any]]:
@@ -51,17 +55,22 @@ def read(arguments: argparse.Namespace, session: Session) -> tuple[list[ProgramG
         groups = dealt(groups, arguments.group_size, arguments.seed)
     probes = arguments.probes_from or ("recorded" if arguments.rollouts else "store")
     config, count = session.config, arguments.probes or session.config.probes.count
+    if probes == "none":
+        return [replace(group, probes=(), sources=()) for group in groups], provenance
     if probes == "hidden":
         groups = from_tests(groups, session.hidden, count, arguments.seed)
     elif probes == "store":
         store = ProbeStore(config.probes.store, settings_of(config, config.train.seed))
-        groups = from_store(groups, {problem.id: problem for problem in session.problems}, store.load(), count)
-    if probes == "none":
-        return [replace(group, probes=(), sources=()) for group in groups], provenance
+        groups = from_store(groups, {problem.id: problem for problem in session.problems}, store.load())
+    elif probes != "recorded":
+        groups = from_file(groups, probes)
+        provenance["probes_hash"] = file_hash(probes)
     bare = list(dict.fromkeys(group.problem for group in groups if not group.probes))
     if bare:
         print(f"{len(bare)} problem(s) left out, without a probe: {', '.join(bare[:5])}{' ...' if bare[5:] else ''}")
-    groups = [group for group in groups if group.probes]
+    groups = [
+        replace(group, probes=group.probes[:count], sources=group.sources[:count]) for group in groups if group.probes
+    ]
     return groups, provenance | {"probes_from": probes, "probes_at_most": count, "seed": arguments.seed}
 
 

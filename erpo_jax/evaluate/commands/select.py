@@ -63,7 +63,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     add("--draws", type=int, default=selection.DRAWS, metavar="D", help="subsets drawn a size and problem; default 100")
     add("--report", type=Path, metavar="FILE.html", help="write the report, and FILE.json beside it")
     found = parser.parse_args(argv)
-    programs.check_flags(found)
+    programs.check_flags(found, needs_probes=False)
     return found
 
 

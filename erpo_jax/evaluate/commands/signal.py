@@ -50,5 +50,5 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     add("--unlabelled", action="store_true", help="do not run hidden tests: only what needs no labels")
     add("--report", type=Path, metavar="FILE.html", help="write the report, and FILE.json beside it")
     found = parser.parse_args(argv)
-    programs.check_flags(found)
+    programs.check_flags(found, needs_probes=True)
     return found

@@ -59,7 +59,7 @@ def _row(curve: Curve) -> tuple[str, ...]:
 def _plot(selection: Selection) -> str:
     bounds = [bound for curve in selection.curves for one in curve.accuracy for bound in (one.low, one.high)]
     last = log2(selection.sizes[-1])
-    axes = Axes((-0.2, last + 2.2), padded(bounds))
+    axes = Axes((-0.05 * last, 1.25 * last + 0.1), padded(bounds))  # the names stand to the right
     parts = axes.frame("log2(samples)", "right")
     labels = sorted((axes.y(curve.accuracy[-1].value), place) for place, curve in enumerate(selection.curves))
     heights = dict(zip((place for _, place in labels), _apart([height for height, _ in labels]), strict=True))
