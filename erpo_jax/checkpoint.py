@@ -26,7 +26,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, *, keep: int = 2):
-        logging.getLogger("absl").setLevel(logging.ERROR)
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # every error is raised too, and said in one line here
         self._failed = False
         self._folder = folder.absolute()
         self._manager = ocp.training.Checkpointer(

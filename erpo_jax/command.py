@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -112,6 +113,7 @@ def run(main: Callable[[list[str]], int | None]) -> NoReturn:
         print(f"failed: {failure}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more ends the process at once, without a traceback
         print("stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # `... | head`

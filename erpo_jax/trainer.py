@@ -175,6 +175,12 @@ def fitting_problems(config: Config, prompts: Prompts, display: Display) -> list
             f"train.problems_per_step={config.train.problems_per_step}, but {config.problems.path} has {len(fitting)} "
             f"problems that can be used; set train.problems_per_step to at most {len(fitting)}"
         )
+    functions = sum(problem.mode == "function" for problem in fitting)
+    if functions and config.model.path == "quickstart":
+        display.say(
+            f"warning: {functions} problems ask for a function; the quickstart policy was pretrained on small programs "
+            f"over stdin, described in words of its own, and solves none of them; set model.path"
+        )
     return fitting
 
 

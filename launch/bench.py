@@ -1,6 +1,7 @@
 """Benchmarks. `python launch/bench.py rollout --help` lists the options of one.
 
-rollout: the embedded engine against transformers.generate (needs the `bench` extra).
+rollout: the embedded engine against transformers.generate (needs the `bench` extra), and vLLM where it is installed.
+refresh: new weights to the engine, phase by phase, against a plain copy of the same bytes.
 update: the compiled step against its plain reference, a GRPO step as verl does it, and Tunix's (docs/update.md).
 sandbox: an execution against a plain interpreter, and a training step of them.
 """
@@ -20,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     defaults = argparse.ArgumentDefaultsHelpFormatter
     rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
+    refresh(commands.add_parser("refresh", help="new weights to the engine", formatter_class=defaults))
     update(commands.add_parser("update", help="the compiled step", formatter_class=defaults))
     sandbox(commands.add_parser("sandbox", help="running programs", formatter_class=defaults))
     options = parser.parse_args(arguments)
@@ -41,6 +43,7 @@ def rollout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="compute dtype of both")
     parser.add_argument("--repeats", type=int, default=3, help="measured runs of each, alternating")
     parser.add_argument("--threads", type=int, default=2, help="processors that both may use")
+    parser.add_argument("--vllm-python", default="", help="Python that has vLLM, for a third contestant")
 
     def run(options: argparse.Namespace) -> list[str]:
         from erpo_jax.benchmarks.rollout import compare
@@ -55,6 +58,30 @@ def rollout(parser: argparse.ArgumentParser) -> None:
             dtype=options.dtype,
             repeats=options.repeats,
             threads=options.threads,
+            vllm_python=options.vllm_python,
+        )
+        return [machine(), *result.lines()]
+
+    parser.set_defaults(run=run)
+
+
+def refresh(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="quickstart", help="checkpoint folder, hub id, or 'quickstart'")
+    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="file system of exports and copies")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="dtype of the export")
+    parser.add_argument("--repeats", type=int, default=3, help="measured refreshes")
+    parser.add_argument("--vllm-python", default="", help="Python that has vLLM; without it the export alone")
+
+    def run(options: argparse.Namespace) -> list[str]:
+        from erpo_jax.benchmarks.refresh import measure
+        from erpo_jax.benchmarks.timing import machine
+
+        result = measure(
+            options.model,
+            folder=options.folder,
+            dtype=options.dtype,
+            repeats=options.repeats,
+            vllm_python=options.vllm_python,
         )
         return [machine(), *result.lines()]
 

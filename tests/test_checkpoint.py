@@ -114,6 +114,7 @@ def test_a_full_disk_is_said_and_the_checkpoint_before_it_stays(tmp_path):
     assert ended.returncode == 2, ended.stderr[-2000:]
     assert "cannot write checkpoint 2" in ended.stdout
     assert "the newest whole one is step 1" in ended.stdout
+    assert "Traceback" not in ended.stderr
     with Checkpoints(folder) as checkpoints:
         assert checkpoints.steps() == [1]
 

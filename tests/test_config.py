@@ -34,6 +34,10 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
         ("update.minibatches=20", "is more than train.problems_per_step=16"),
         ("run.name=../x", "must be one folder name"),
         ("mask.calibration=[0.5,1.5]", "must be at least two weights in [0, 1]"),
+        ("train.steps=1:30", "YAML reads 1:30 in another base than 10"),
+        ("train.steps=010", "YAML reads 010 in another base than 10"),
+        ("model.path=???", "model.path is ???, which is no value"),
+        ("model.remat=2", "model.remat=2 must be true or false"),
         ("evaluate.k=[1,17]", "evaluate.k has 17: pass@k needs 1 <= k <= evaluate.samples = 16"),
     ],
 )

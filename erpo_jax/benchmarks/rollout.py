@@ -1,8 +1,10 @@
-"""The embedded engine against transformers.generate: same model, same prompts, same number of sampled tokens.
+"""The embedded engine against transformers.generate, and vLLM where it is installed: same model, same prompts, same
+number of sampled tokens.
 
-Both sample at temperature 1 with a key/value cache and may not end early. Their runs alternate, so that what else the
+All sample at temperature 1 with a key/value cache and may not end early. Their runs alternate, so that what else the
 machine does meets both; wall and CPU seconds are given as least and median. Compilation is reported apart. The engine
-also returns log-probs, transformers does not: that difference is left in the competitor's favour.
+also returns log-probs, transformers does not: that difference is left in the competitor's favour. vLLM works in a
+process of its own, whose CPU seconds are not in the table.
 """
 
 from __future__ import annotations
@@ -10,16 +12,20 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from erpo_jax.benchmarks.refresh import vllm_config
 from erpo_jax.benchmarks.timing import BenchmarkError, Timing, in_turn
 from erpo_jax.policy import Policy, load, make_mesh
-from erpo_jax.rollout import JaxEngine, Sampling
+from erpo_jax.rollout import Engine, JaxEngine, Sampling
+from erpo_jax.rollout.vllm import VllmEngine
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,8 @@ class RolloutBenchmark:
     prompt_tokens: tuple[int, int]
     compile_s: float
     compilations: int
-    ours: Timing
-    transformers: Timing
+    timings: Mapping[str, Timing]
+    """By contestant: erpo_jax, transformers, perhaps vllm."""
 
     @property
     def tokens(self) -> int:
@@ -42,7 +48,8 @@ class RolloutBenchmark:
 
     @property
     def ratio(self) -> float:
-        return statistics.median(self.transformers.wall_s) / statistics.median(self.ours.wall_s)
+        theirs, ours = (statistics.median(self.timings[name].wall_s) for name in ("transformers", "erpo_jax"))
+        return theirs / ours
 
     def lines(self) -> list[str]:
         """A report for people."""
@@ -52,7 +59,7 @@ class RolloutBenchmark:
             "each",
             f"compilation {self.compile_s:.1f} s ({self.compilations} programs), not counted below",
         ]
-        for name, timing in (("erpo_jax", self.ours), ("transformers", self.transformers)):
+        for name, timing in self.timings.items():
             rate, runs = self.tokens / statistics.median(timing.wall_s), len(timing.wall_s)
             lines.append(f"{name:>12}: {timing} (least / median of {runs}), {rate:,.0f} tokens/s")
         lines.append(f"erpo_jax samples {self.ratio:.2f} times as many tokens a second")
@@ -69,6 +76,7 @@ def compare(
     dtype: str = "float32",
     repeats: int = 3,
     threads: int = 2,
+    vllm_python: str = "",
 ) -> RolloutBenchmark:
     """Measure `repeats` alternating runs of both. `prompts` is a JSONL file whose lines have `prompt` or `statement`;
     without it, random token ids, `prompt_tokens` each. Raises BenchmarkError; CheckpointError for the model."""
@@ -84,14 +92,25 @@ def compare(
     engine = JaxEngine(policy, batch_rows=batch, max_prompt_tokens=max(map(len, ids)), end_ids=())
     theirs = _transformers(torch, policy, ids, new_tokens, dtype)
 
-    def ours() -> int:
-        answers = engine.generate(ids, 1, Sampling(1.0, new_tokens), range(batch))
-        return sum(len(answer.token_ids) for (answer,) in answers)
+    def sampler(engine: Engine) -> Callable[[], int]:
+        def run() -> int:
+            answers = engine.generate(ids, 1, Sampling(1.0, new_tokens), range(batch))
+            return sum(len(answer.token_ids) for (answer,) in answers)
 
-    for run in (ours, theirs):  # compiles and warms up
-        if (made := run()) != batch * new_tokens:
-            raise AssertionError(f"sampled {made} tokens instead of {batch * new_tokens}: an unfair comparison")
-    timings = in_turn((ours, theirs), repeats)
+        return run
+
+    runs = {"erpo_jax": sampler(engine), "transformers": theirs}
+    with ExitStack() as closed_at_the_end:
+        if vllm_python:
+            config = vllm_config(vllm_python, max_prompt_tokens=max(map(len, ids)), max_new_tokens=new_tokens)
+            config.vllm.concurrency = batch
+            folder = Path(closed_at_the_end.enter_context(tempfile.TemporaryDirectory(prefix="erpo_jax-bench-")))
+            served = closed_at_the_end.enter_context(closing(VllmEngine(config, policy, folder, end_ids=())))
+            runs["vllm"] = sampler(served)
+        for run in runs.values():  # compiles and warms up
+            if (made := run()) != batch * new_tokens:
+                raise AssertionError(f"sampled {made} tokens instead of {batch * new_tokens}: an unfair comparison")
+        timings = in_turn(list(runs.values()), repeats)
     lengths = [len(prompt) for prompt in ids]
     return RolloutBenchmark(
         str(model),
@@ -101,7 +120,7 @@ def compare(
         (min(lengths), max(lengths)),
         engine.compile_seconds,
         engine.compilations,
-        *timings,
+        dict(zip(runs, timings, strict=True)),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -14,6 +16,8 @@ from erpo_jax.config.checks import check
 from erpo_jax.config.keys import ConfigError
 from erpo_jax.config.sections import Config
 from erpo_jax.config.tree import FIELDS, SECTIONS
+
+_ODD_NUMBER = r"[-+]?(\d[\d_]*(:\d+)+(\.\d*)?|0[\d_]+)"
 
 
 def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Config:
@@ -24,6 +28,7 @@ def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Config:
     for word in overrides:
         if "=" not in word:
             raise ConfigError(f"'{word}' is neither a YAML file nor key=value (for example train.steps=10)")
+        _refuse_odd_numbers(word.split("=", 1)[1], f"override '{word}'")
         try:
             layer = OmegaConf.from_dotlist([word])
         except Exception as error:  # the YAML parser's own errors span many lines
@@ -46,6 +51,7 @@ def _read_yaml(path: Path) -> DictConfig:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], n=1)
         hint = f"; did you mean {path.parent / near[0]}?" if near else ""
         raise ConfigError(f"there is no configuration file {path}{hint}")
+    _refuse_odd_numbers(path.read_text(encoding="utf-8", errors="replace"), str(path))
     try:
         layer = OmegaConf.load(path)
     except Exception as error:
@@ -53,6 +59,17 @@ def _read_yaml(path: Path) -> DictConfig:
     if not isinstance(layer, DictConfig):
         raise ConfigError(f"{path} must hold sections of keys, such as 'train:' with 'steps: 10' below it")
     return layer
+
+
+def _refuse_odd_numbers(text: str, where: str) -> None:
+    """YAML reads 1:30 in base 60 and 010 in base 8. Nobody who writes them here means that."""
+    try:
+        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError:
+        return  # whoever reads it next says so
+    for event in events:
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and re.fullmatch(_ODD_NUMBER, event.value):
+            raise ConfigError(f"{where}: YAML reads {event.value} in another base than 10; write the number in base 10")
 
 
 def _said(error: Exception) -> str:
@@ -83,6 +100,7 @@ def _merge(config: DictConfig, layer: DictConfig, where: str) -> DictConfig:
         if layer.get(name) is not None and not isinstance(layer[name], DictConfig):
             first = next(full for full in FIELDS if full.startswith(f"{name}."))
             raise ConfigError(f"{where}: {name} is a section of keys, not a value; set a key of it, such as {first}")
+    _refuse_odd_values(layer, where)
     try:
         merged = OmegaConf.merge(config, layer)
     except OmegaConfBaseException as error:
@@ -96,6 +114,18 @@ def _merge(config: DictConfig, layer: DictConfig, where: str) -> DictConfig:
         raise ConfigError(f"{where}: {key}: {str(error).splitlines()[0]}{hint}") from error
     assert isinstance(merged, DictConfig)
     return merged
+
+
+def _refuse_odd_values(layer: DictConfig, where: str) -> None:
+    """What OmegaConf takes without a word: ??? as no value at all, and any number as a boolean."""
+    given: Any = OmegaConf.to_container(layer)
+    for name, item in FIELDS.items():
+        section, leaf = name.split(".")
+        value = (given.get(section) or {}).get(leaf)
+        if value == "???":
+            raise ConfigError(f"{where}: {name} is ???, which is no value; leave it out to keep its default")
+        if item.type == "bool" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            raise ConfigError(f"{where}: {name}={value} must be true or false")
 
 
 def _flat_keys(tree: Any, prefix: str = "") -> list[str]:

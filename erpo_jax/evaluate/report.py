@@ -17,12 +17,14 @@ from erpo_jax.evaluate.measurement import Evaluation, Point
 from erpo_jax.evaluate.page import definitions, figure, page, table, write_whole
 from erpo_jax.evaluate.plots import Mark, curve_plot, problems_plot
 from erpo_jax.evaluate.table import TITLES, Section, sections
+from erpo_jax.evaluate.training import training_section
 
 
 def write_report(
     path: str | Path, base: Evaluation, adapted: Evaluation | None = None, title: str = "Evaluation"
 ) -> Path:
-    """Write `path` (HTML) and the same name with .json beside it; returns the HTML file.
+    """Write `path` (HTML) and the same name with .json beside it; returns the HTML file. In a run folder the page also
+    shows the course of the training.
 
     Raises EvaluationError when the two evaluations cannot be compared (see `erpo_jax.evaluate.curve`).
     """
@@ -34,15 +36,16 @@ def write_report(
         "adapted": adapted.provenance if adapted else None,
     }
     write_whole(file.with_suffix(".json"), json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
-    write_whole(file, page(title, _lead(base, adapted), _body(found, base, adapted)))
+    body = _body(found, base, adapted, training_section(file.parent))
+    write_whole(file, page(title, _lead(base, adapted), body))
     return file
 
 
-def _body(found: Sequence[Section], base: Evaluation, adapted: Evaluation | None) -> list[str]:
+def _body(found: Sequence[Section], base: Evaluation, adapted: Evaluation | None, training: Sequence[str]) -> list[str]:
     body = []
     for section in found:
         body += _section(section, base, adapted, headed=len(found) > 1)
-    body += ["<h2>Answers</h2>", _answers(base, adapted)]
+    body += [*training, "<h2>Answers</h2>", _answers(base, adapted)]
     body += ["<h2>Where the numbers come from</h2>", *_provenance(base, adapted)]
     return [*body, f"<h2>How to read this</h2><p>{_READING}</p>"]
 

@@ -45,6 +45,18 @@ def test_the_command_compares_both(folder: Path, bench: ModuleType, capsys: pyte
     assert lines[5].startswith("erpo_jax samples ")
 
 
+def test_refresh_prints_each_phase(
+    folder: Path, bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main(["refresh", "--model", str(folder), "--folder", str(tmp_path), "--repeats", "1"]) == 0
+    _, copied, phases, whole = capsys.readouterr().out.splitlines()
+    assert "cp " in copied
+    assert [word for word in phases.split() if word.isalpha() and word != "s"] == ["cast", "write"]
+    assert whole.startswith("export + refresh ")
+    assert not list(tmp_path.iterdir())
+    assert bench.main(["refresh", "--folder", str(tmp_path / "none")]) == 2
+
+
 def test_the_ratio_is_that_of_the_medians() -> None:
     result = RolloutBenchmark(
         "m",
@@ -54,8 +66,10 @@ def test_the_ratio_is_that_of_the_medians() -> None:
         (5, 9),
         1.0,
         5,
-        Timing((2.0, 1.0, 9.0), (1.0,) * 3),
-        Timing((7.0, 6.0, 1.0), (1.0,) * 3),
+        {
+            "erpo_jax": Timing((2.0, 1.0, 9.0), (1.0,) * 3),
+            "transformers": Timing((7.0, 6.0, 1.0), (1.0,) * 3),
+        },
     )
     assert result.ratio == 3.0
     assert result.tokens == 3200

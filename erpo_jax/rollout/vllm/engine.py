@@ -7,7 +7,6 @@ carries the version that its server says made it. Left out: weights over NCCL or
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,20 +35,29 @@ class VllmEngine:
     """An Engine over the servers of `config.vllm`. `folder` holds their logs, in `folder`/vllm.
 
     Raises UserError for what the user can mend (no vLLM, a port in use, a prompt and answer beyond the model), and
-    EngineFailed for servers that do not start.
+    EngineFailed for servers that do not start. `end_ids` None takes the policy's; with none at all every answer runs to
+    max_new_tokens (benchmarks).
     """
 
     embedded = False
 
-    def __init__(self, config: Config, policy: Policy, folder: Path, *, version: int = 0) -> None:
+    def __init__(
+        self,
+        config: Config,
+        policy: Policy,
+        folder: Path,
+        *,
+        version: int = 0,
+        end_ids: Sequence[int] | None = None,
+    ) -> None:
         self._vllm, self._spec = config.vllm, policy.spec
         self.max_prompt_tokens = config.rollout.max_prompt_tokens
         self.weights_version = version
         self.refresh_seconds: Mapping[str, float] = {}
-        """Of the last refresh, by part: export, verify (checksums), load, control; of the slowest server."""
+        """Of the last refresh, by part: cast, write, verify (checksums), load, control; of the slowest server."""
         self.lost: list[str] = []
         """One line per answer that never came, since the start."""
-        self._end_ids = policy.end_ids
+        self._end_ids = policy.end_ids if end_ids is None else tuple(end_ids)
         self._budget = Budget(config.vllm.restarts)
         dtype = str(nnx.merge(policy.graphdef, policy.params).compute_dtype)
         self._folders = Folders(config.vllm.exports, folder, policy, dtype)
@@ -129,14 +137,14 @@ class VllmEngine:
         self._folders.clear()
 
     def _export(self, policy: Policy, version: int) -> Path:
-        began = time.perf_counter()
+        seconds: dict[str, float] = {}
         try:
-            folder = self._folders.write(policy, version)
+            folder = self._folders.write(policy, version, seconds)
         except OSError as error:
             raise EngineFailed(
                 f"cannot write weights to {self._folders.path}: {error.strerror or error}; vllm.exports says where"
             ) from error
-        self.refresh_seconds = {"export": time.perf_counter() - began}
+        self.refresh_seconds = seconds
         return folder
 
     def _load(self, folder: Path, version: int) -> None:

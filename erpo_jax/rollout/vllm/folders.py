@@ -33,9 +33,11 @@ class Folders:
             self.path = _of_run(Path(where).expanduser().absolute(), run)
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def write(self, policy: Policy, version: int) -> Path:
-        """A new folder of this version; older than its predecessor are removed. Raises OSError, CheckpointError."""
-        folder = export(policy, self.path / f"version-{version}", dtype=self._dtype, overwrite=True, checksums=True)
+    def write(self, policy: Policy, version: int, seconds: dict[str, float]) -> Path:
+        """A new folder of this version; older than its predecessor are removed. `seconds` as in export. Raises OSError,
+        CheckpointError."""
+        target = self.path / f"version-{version}"
+        folder = export(policy, target, dtype=self._dtype, overwrite=True, checksums=True, seconds=seconds)
         others = [item for item in self.path.iterdir() if item != folder]
         others.sort(key=lambda item: item.stat().st_mtime, reverse=True)
         for old in others[KEPT - 1 :]:
