@@ -5,10 +5,12 @@
     ... --against before.json --report report.html                             and at once compare it with the base
     python launch/evaluate.py --compare before.json after.json --report report.html
     python launch/evaluate.py CONFIG.yaml --greedy --every 4                   greedy pass@1 on every 4th problem
-    python launch/evaluate.py CONFIG.yaml --regrade GENERATIONS.jsonl.zst      grade saved programs again
+    python launch/evaluate.py CONFIG.yaml --regrade GENERATIONS.jsonl.zst      grade saved programs again, or
+                                                                               samples from elsewhere (.jsonl)
 
 Another job may stand first; each has a --help of its own:
 
+    python launch/evaluate.py agreement ...   our grader's verdicts against those that a data set carries
     python launch/evaluate.py signal ...      how far the consensus can be trusted: PCR against hidden tests
     python launch/evaluate.py select ...      training-free selectors by the number of samples
     python launch/evaluate.py tests ...       a policy writes tests, for the selector CodeT
@@ -30,7 +32,7 @@ from erpo_jax.evaluate import Evaluation
 from erpo_jax.evaluate.progress import ProgressDisplay
 from erpo_jax.evaluate.session import Session, opened, regraded
 
-COMMANDS = ("select", "signal", "tests", "transfer")
+COMMANDS = ("agreement", "select", "signal", "tests", "transfer")
 """First words with a module of their own in `erpo_jax.evaluate.commands`, whose `main` gets the other words."""
 
 

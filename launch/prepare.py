@@ -1,9 +1,15 @@
-"""Split a published benchmark file into problems.jsonl (training's view) and hidden.jsonl (evaluation's).
+"""Split published benchmark files into problems.jsonl (training's view), hidden.jsonl and solutions.jsonl
+(evaluation's).
 
-python launch/prepare.py humaneval HumanEval.jsonl.gz data/humaneval
-python launch/prepare.py mbpp sanitized-mbpp.json data/mbpp
-python launch/prepare.py livecodebench test.jsonl test2.jsonl data/lcb --release release_v2 --start 2024-01-01 --end
-2024-06-30
+    python launch/prepare.py humaneval HumanEval.jsonl.gz data/humaneval
+    python launch/prepare.py mbpp sanitized-mbpp.json data/mbpp
+    python launch/prepare.py codecontests hub:test data/codecontests         from the Hugging Face hub
+    python launch/prepare.py livecodebench hub data/lcb --release release_v6 --start 2025-02-01 --end 2025-04-30
+    python launch/prepare.py taco test-00000-of-00001.parquet data/taco --special-judge output_spj.jsonl
+    python launch/prepare.py codeforces hub:test data/codeforces --generated-tests generated_tests
+    python launch/prepare.py own mine.jsonl data/mine
+
+docs/benchmarks.md says what each set is, where its files come from, and by which rule it is judged.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from pathlib import Path
 
 from erpo_jax import command
 from erpo_jax.errors import UserError
-from erpo_jax.evaluate.benchmarks import BENCHMARKS, prepare
+from erpo_jax.evaluate.benchmarks import BENCHMARKS, prepare, special_judge
 
 SHOWN = 5
 
@@ -32,15 +38,16 @@ def main(argv: list[str]) -> int:
     add(
         "sources",
         nargs="+",
-        type=Path,
         metavar="SOURCE",
-        help="the published file, or its parts in order (.gz allowed)",
+        help="the published file, or its parts in order (JSON Lines, JSON list, parquet; .gz too); hub or hub:SPLIT",
     )
-    add("out", type=Path, metavar="OUT", help="folder for problems.jsonl, hidden.jsonl and prepared.json")
+    add("out", type=Path, metavar="OUT", help="folder for problems.jsonl, hidden.jsonl, solutions.jsonl, prepared.json")
     add("--release", default="", help="what the publisher calls these files; kept in the problems and the report")
     add("--start", metavar="DAY", help="first day of the date window, itself inside")
     add("--end", metavar="DAY", help="last day of the date window, itself inside")
-    add("--drop-known-bad", action="store_true", help="leave out problems that the publisher lists as faulty")
+    add("--drop-known-bad", action="store_true", help="leave out problems that are known to be faulty")
+    add("--special-judge", type=Path, metavar="FILE", help="TACO's list of test rows that comparison cannot judge")
+    add("--generated-tests", type=Path, metavar="FOLDER", help="CodeForces' test_cases_NNNN.parquet files")
     found = parser.parse_args(argv)
     summary = prepare(
         found.benchmark,
@@ -50,8 +57,12 @@ def main(argv: list[str]) -> int:
         start=_day(found.start, "--start"),
         end=_day(found.end, "--end"),
         drop_known_bad=found.drop_known_bad,
+        faulty=special_judge(found.special_judge) if found.special_judge else None,
+        generated_tests=found.generated_tests,
     )
     print(f"{summary.written} problems and their hidden tests: problems.jsonl and hidden.jsonl in {found.out}")
+    if summary.solutions:
+        print(f"{summary.solutions} programs with verdicts: solutions.jsonl")
     if summary.outside_window:
         print(f"{summary.outside_window} outside the date window")
     for what, rows in (

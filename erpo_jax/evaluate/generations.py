@@ -96,6 +96,15 @@ def save_generations(path: str | Path, header: Mapping[str, Any], answers: Mappi
     part.replace(file)
 
 
+def is_generations(path: str | Path) -> bool:
+    """Whether the file begins as `save_generations` begins one (also when it is broken further on)."""
+    file = Path(path)
+    if not file.is_file():
+        raise EvaluationError(f"there is no file of generations {file}")
+    with file.open("rb") as stream:
+        return file.suffix == ".zst" or FORMAT.partition("/")[0].encode() in stream.readline(1000)
+
+
 def load_generations(path: str | Path) -> tuple[dict[str, Any], dict[str, list[Answer]]]:
     """The header and the answers of a file that `save_generations` wrote. Raises EvaluationError with file and line."""
     file = Path(path)

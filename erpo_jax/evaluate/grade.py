@@ -1,27 +1,37 @@
 """Programs against hidden tests, in the sandbox. A program passes when it passes every test.
 
 Equal programs of a problem are run once, whatever temperature or file they came from. Tests run in waves of 1, 2, 4,
-... and a program that failed leaves before the next wave: the verdict "passes all" is the same, at about half the cost.
-Each input has a process and a CPU clock of its own, so verdicts do not depend on the number of workers. A fault of the
-sandbox's own is no verdict: such a program stays ungraded (None), and the caller must say so.
+... and a program that failed runs no further wave: the verdict "passes all" is the same, at about half the cost. Jobs
+are handed out one by one as workers become free, so memory holds the programs that run, and no worker waits for
+another. Each input has a process and a CPU clock of its own, so verdicts do not depend on the number of workers. A
+fault of the sandbox's own is no verdict: such a program stays ungraded (None), and the caller must say so.
 """
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from erpo_jax.evaluate.checks import checked_program, proven
+from erpo_jax.evaluate.checks import (
+    accepted,
+    checked_program,
+    checker_input,
+    checker_program,
+    proven,
+    returned_outside,
+    returning_program,
+)
 from erpo_jax.evaluate.estimates import EvaluationError
-from erpo_jax.evaluate.hidden import Case, HiddenTests
+from erpo_jax.evaluate.hidden import HiddenTests, integers_of_any_length
 from erpo_jax.evaluate.rules import RULES
 from erpo_jax.problems import Problem
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
 
-GRADER_VERSION = "1"
-CHUNK = 512
-"""Programs in flight: bounds memory for any number of programs, and keeps every worker busy."""
+GRADER_VERSION = "2"
+CHECKER_LIMITS = Limits(cpu_s=10.0)
 
 Progress = Callable[[int, int], None]
 LimitsOf = Callable[[Problem], Limits]
@@ -34,39 +44,72 @@ def problem_limits(problem: Problem) -> Limits:
 
 @dataclass
 class _Run:
-    """A distinct program on its way through its problem's tests."""
+    """A distinct program on its way through its problem's tests: `job` and `take` in turn until it is done."""
 
-    problem: Problem
+    key: tuple[str, str]
     tests: HiddenTests
-    program: str
+    limits: Limits
     next_case: int = 0
+    wave: int = 1
+    held: Sequence[Outcome] = ()
+    """Outcomes that wait for the checker."""
+    inside: bool = False
+    """The program runs inside a function, because it returns outside of any."""
     passed: bool | None = None
     proof: str = field(default_factory=lambda: secrets.token_hex(16))
 
-    @property
-    def total(self) -> int:
-        return len(self.tests.cases) or 1
+    def job(self) -> Job:
+        """What is to run next."""
+        tests, program = self.tests, self.key[1]
+        if tests.kind == "program":
+            assert tests.test is not None
+            return Job(checked_program(tests.test, program, self.proof), ("",), "stdin", None, self.limits)
+        cases = tests.cases[self.next_case : self.next_case + self.wave]
+        if self.held:
+            assert tests.checker is not None
+            texts = [
+                checker_input(case.input, case.output, outcome.output or "")
+                for case, outcome in zip(cases, self.held, strict=True)
+            ]
+            return Job(checker_program(tests.checker), tuple(texts), "stdin", None, CHECKER_LIMITS)
+        room = 2 * max(len(case.output) for case in cases) + 1000
+        limits = replace(self.limits, output_bytes=max(self.limits.output_bytes, room))
+        program = returning_program(program) if self.inside else program
+        return Job(program, tuple(case.input for case in cases), tests.kind, tests.entry_point, limits)
 
-    def judge(self, outcomes: Sequence[Outcome]) -> bool | None:
-        """Whether these outcomes (of the tests from `next_case` on) all pass; None when a fault leaves that open."""
-        if self.tests.kind == "program":
-            passes = [proven(outcome, self.proof) for outcome in outcomes]
-        else:
-            cases = self.tests.cases[self.next_case :]
-            passes = [_passes(self.tests, case, outcome) for case, outcome in zip(cases, outcomes, strict=False)]
-        faults = [outcome.verdict == "sandbox_error" for outcome in outcomes]
-        if any(not passed and not fault for passed, fault in zip(passes, faults, strict=True)):
+    def take(self, outcomes: Sequence[Outcome]) -> bool:
+        """Judge the outcomes of the job; whether there is a verdict (or none to be had) now."""
+        if RULES[self.tests.compare].returns and not self.inside and returned_outside(outcomes[0]):
+            self.inside = True
             return False
-        return None if any(faults) else True
+        verdicts = [self._pass(index, outcome) for index, outcome in enumerate(outcomes)]
+        if False in verdicts or None in verdicts:
+            self.passed = False if False in verdicts else None
+            return True
+        if self.tests.checker is not None and not self.held:
+            self.held = outcomes
+            return False
+        self.held = ()
+        self.next_case += len(outcomes)
+        self.wave *= 2
+        self.passed = self.next_case >= max(1, len(self.tests.cases))
+        return self.passed
 
-
-def _passes(tests: HiddenTests, case: Case, outcome: Outcome) -> bool:
-    if outcome.verdict != "ok" or outcome.output is None:
-        return False
-    rule = RULES[tests.compare]
-    if tests.kind == "function":
-        return rule.values(case.output, outcome.output)
-    return rule.texts(case.output, outcome.output)
+    def _pass(self, index: int, outcome: Outcome) -> bool | None:
+        tests = self.tests
+        if outcome.verdict == "sandbox_error":
+            return None
+        if tests.kind == "program":
+            return proven(outcome, self.proof)
+        if self.held:
+            return accepted(outcome)
+        if outcome.verdict != "ok" or outcome.output is None:
+            return False
+        if tests.checker is not None:
+            return True
+        expected = tests.cases[self.next_case + index].output
+        rule = RULES[tests.compare]
+        return (rule.values if tests.kind == "function" else rule.texts)(expected, outcome.output)
 
 
 class Grader:
@@ -114,36 +157,38 @@ class Grader:
             for program in row
             if program is not None and self._verdicts.get((name, program)) is None
         }
-        keys = list(fresh)
-        for start in range(0, len(keys), CHUNK):
-            chunk = keys[start : start + CHUNK]
-            runs = [_Run(self._problems[name], self._hidden[name], program) for name, program in chunk]
-            self._finish(runs)
-            self._verdicts.update(zip(chunk, [run.passed for run in runs], strict=True))
-            if progress:
-                progress(start + len(chunk), len(keys))
+        with integers_of_any_length():
+            for done, run in enumerate(self._finished(fresh), 1):
+                self._verdicts[run.key] = run.passed
+                if progress:
+                    progress(done, len(fresh))
         return {
             name: [False if program is None else self._verdicts[name, program] for program in row]
             for name, row in programs.items()
         }
 
-    def _finish(self, runs: Sequence[_Run]) -> None:
-        alive, wave = list(runs), 1
-        while alive:
-            jobs = [self._job(run, wave) for run in alive]
-            for run, outcomes in zip(alive, self._sandbox.run(jobs), strict=True):
-                run.passed = run.judge(outcomes)
-                run.next_case += len(outcomes)
-            alive = [run for run in alive if run.passed and run.next_case < run.total]
-            wave *= 2
+    def _finished(self, keys: Iterable[tuple[str, str]]) -> Iterator[_Run]:
+        """The runs of these programs, as they end."""
+        fresh, begun = iter(keys), deque[_Run]()
+        running: dict[int, _Run] = {}
 
-    def _job(self, run: _Run, wave: int) -> Job:
-        limits = self._limits_of(run.problem)
-        tests = run.tests
-        if tests.kind == "program":
-            assert tests.test is not None
-            return Job(checked_program(tests.test, run.program, run.proof), ("",), "stdin", None, limits)
-        cases = tests.cases[run.next_case : run.next_case + wave]
-        room = 2 * max(len(case.output) for case in cases) + 1000
-        limits = replace(limits, output_bytes=max(limits.output_bytes, room))
-        return Job(run.program, tuple(case.input for case in cases), tests.kind, tests.entry_point, limits)
+        def jobs() -> Iterator[Job]:
+            for number in itertools.count():
+                run = begun.popleft() if begun else self._run(next(fresh, None))
+                if run is None:
+                    return
+                running[number] = run
+                yield run.job()
+
+        while True:
+            for number, outcomes in self._sandbox.stream(jobs()):
+                run = running.pop(number)
+                if run.take(outcomes):
+                    yield run
+                else:
+                    begun.append(run)
+            if not begun:  # else the last ones of a stream have tests left
+                return
+
+    def _run(self, key: tuple[str, str] | None) -> _Run | None:
+        return None if key is None else _Run(key, self._hidden[key[0]], self._limits_of(self._problems[key[0]]))

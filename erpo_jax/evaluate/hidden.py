@@ -8,14 +8,16 @@ A file is JSON Lines, one problem a line, joined to `Problem` by `id`:
 
 A function case holds a JSON list of arguments and a JSON value. In "program" the text before and after `{program}` runs
 before and after the candidate in one namespace; a check that raises is a failure. `compare` (optional) names the rule
-that a case's output is judged by, see `erpo_jax.evaluate.rules`.
-Left out: checkers for several answers and generated tests in files of their own.
+that a case's output is judged by, see `erpo_jax.evaluate.rules`; `checker` (optional, stdin) is a Python program that
+judges in its place, see `erpo_jax.evaluate.checks`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -48,6 +50,7 @@ class HiddenTests:
     entry_point: str | None = None
     test: str | None = None
     compare: str = "key"
+    checker: str | None = None
 
     def line(self) -> str:
         """This as one line of a hidden-tests file."""
@@ -62,8 +65,31 @@ def hidden_path(path: str | Path) -> Path:
     return Path(path)
 
 
-def load_hidden(path: str | Path, ids: Collection[str] | None = None) -> dict[str, HiddenTests]:
-    """Hidden tests by problem id; only those of `ids` when given (other lines are not kept in memory).
+class HiddenFile(Mapping[str, HiddenTests]):
+    """Hidden tests by problem id. A file may hold gigabytes: what stays in memory are the places of its lines, and the
+    problem that was asked for last."""
+
+    def __init__(self, file: Path, places: Mapping[str, tuple[int, int]]):
+        self._file, self._places = file, places
+        self._last: HiddenTests | None = None
+
+    def __getitem__(self, name: str) -> HiddenTests:
+        number, offset = self._places[name]
+        if self._last is None or self._last.id != name:
+            with self._file.open("rb") as stream, integers_of_any_length():
+                stream.seek(offset)
+                self._last = _line(stream.readline(), f"{self._file}:{number}")
+        return self._last
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def load_hidden(path: str | Path, ids: Collection[str] | None = None) -> HiddenFile:
+    """Hidden tests by problem id; only those of `ids` when given. Every line is read once here, and again when asked.
 
     Raises EvaluationError with file and line for a line that is not valid, an id that stands twice, or an id of `ids`
     that has no tests.
@@ -72,32 +98,50 @@ def load_hidden(path: str | Path, ids: Collection[str] | None = None) -> dict[st
     if not file.is_file():
         raise EvaluationError(f"there is no hidden-tests file {file}")
     wanted = None if ids is None else set(ids)
-    found: dict[str, HiddenTests] = {}
-    with file.open(encoding="utf-8") as lines:
-        for number, text in enumerate(lines, 1):
-            if not text.strip():
+    places: dict[str, tuple[int, int]] = {}
+    offset = 0
+    with file.open("rb") as lines, integers_of_any_length():
+        for number, data in enumerate(lines, 1):
+            start, offset = offset, offset + len(data)
+            if not data.strip():
                 continue
-            where = f"{file}:{number}"
-            try:
-                row = json.loads(text)
-            except ValueError as error:
-                raise EvaluationError(f"{where}: not valid JSON: {error}") from error
-            tests = _read(row, where)
-            if wanted is not None and tests.id not in wanted:
+            name = _line(data, f"{file}:{number}").id
+            if wanted is not None and name not in wanted:
                 continue
-            if tests.id in found:
-                raise EvaluationError(f"{where}: the id {tests.id!r} stands twice in this file")
-            found[tests.id] = tests
-    missing = sorted((wanted or set()) - set(found))
+            if name in places:
+                raise EvaluationError(f"{file}:{number}: the id {name!r} stands twice in this file")
+            places[name] = (number, start)
+    missing = sorted((wanted or set()) - set(places))
     if missing:
         raise EvaluationError(f"{file} has no hidden tests for {len(missing)} problem(s), the first is {missing[0]!r}")
-    return found
+    return HiddenFile(file, places)
 
 
-def _read(row: Any, where: str) -> HiddenTests:
+@contextmanager
+def integers_of_any_length() -> Iterator[None]:
+    """Published tests hold integers of more than 4300 digits, which Python else refuses to read or write."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+def _line(data: bytes, where: str) -> HiddenTests:
+    try:
+        row = json.loads(data)
+    except ValueError as error:
+        raise EvaluationError(f"{where}: not valid JSON: {error}") from error
+    return read_tests(row, where)
+
+
+def read_tests(row: Any, where: str) -> HiddenTests:
+    """The hidden tests that a line's object describes; `where` stands in front of the message. Raises
+    EvaluationError."""
     if not isinstance(row, dict):
         raise EvaluationError(f"{where}: must be an object with id and kind, is {type(row).__name__}")
-    known = {"id", "kind", "cases", "entry_point", "test", "compare"}
+    known = {"id", "kind", "cases", "entry_point", "test", "compare", "checker"}
     unknown = sorted(set(row) - known)
     if unknown:
         raise EvaluationError(f"{where}: unknown field {unknown[0]!r}; allowed are {', '.join(sorted(known))}")
@@ -113,11 +157,14 @@ def _read(row: Any, where: str) -> HiddenTests:
     entry_point, test = row.get("entry_point"), row.get("test")
     if kind == "function" and not (isinstance(entry_point, str) and entry_point):
         raise EvaluationError(f"{where}: kind 'function' needs 'entry_point', the name to call")
+    checker = row.get("checker")
+    if checker is not None and not (isinstance(checker, str) and kind == "stdin"):
+        raise EvaluationError(f"{where}: 'checker' must be the text of a Python program, for kind 'stdin'")
     if kind == "program":
         if not isinstance(test, str) or test.count(PLACE) != 1:
             raise EvaluationError(f"{where}: kind 'program' needs 'test', a text with {PLACE} in it exactly once")
         return HiddenTests(identity, kind, (), entry_point, test, rule)
-    return HiddenTests(identity, kind, _cases(row.get("cases"), kind, where), entry_point, None, rule)
+    return HiddenTests(identity, kind, _cases(row.get("cases"), kind, where), entry_point, None, rule, checker)
 
 
 def _cases(rows: Any, kind: Kind, where: str) -> tuple[Case, ...]:

@@ -16,7 +16,6 @@ from random import Random
 
 from erpo_jax.evaluate.benchmarks.humaneval import call_arguments
 from erpo_jax.evaluate.estimates import EvaluationError
-from erpo_jax.evaluate.grade import CHUNK
 from erpo_jax.evaluate.groups import ProgramGroup
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
 from erpo_jax.probes import ProbeSet
@@ -25,6 +24,8 @@ from erpo_jax.reward import has_verdict, outcome_key
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
 
 Keys = tuple[Hashable | None, ...]
+CHUNK = 512
+"""Programs in flight: bounds memory for any number of programs, and keeps every worker busy."""
 
 
 def inputs_of(tests: HiddenTests) -> tuple[str, ...]:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from erpo_jax.config import Config
+from erpo_jax.evaluate.agreement import agreement
 from erpo_jax.evaluate.estimates import EvaluationError, reportable
-from erpo_jax.evaluate.generations import Answer, fitting, load_generations, save_generations
+from erpo_jax.evaluate.generations import Answer, fitting, is_generations, load_generations, save_generations
+from erpo_jax.evaluate.given import load_given
 from erpo_jax.evaluate.grade import Grader
 from erpo_jax.evaluate.hidden import HiddenTests, hidden_path, load_hidden
 from erpo_jax.evaluate.measurement import Evaluation, Progress, grade_answers, measure
-from erpo_jax.evaluate.provenance import of_grading, of_problems, weights_hash
+from erpo_jax.evaluate.provenance import file_hash, of_grading, of_problems, weights_hash
 from erpo_jax.execution import limits_for, open_sandbox
 from erpo_jax.policy import Policy, load, make_mesh
 from erpo_jax.problems import QUICKSTART_PROBLEMS, Problem, Prompts, load_problems
@@ -139,17 +141,34 @@ def opened(session: Session) -> Iterator[Opened]:
 
 
 def regraded(session: Session, file: Path, progress: Progress) -> Evaluation:
-    """Grade the programs of a generations file again; nothing is sampled and no policy is loaded.
+    """Grade the programs of a generations file, or of samples given in another layout (`erpo_jax.evaluate.given`);
+    nothing is sampled and no policy is loaded. Given samples count as of rollout.temperature; where they carry
+    verdicts, `labels` of the provenance says how ours agree with them.
 
-    Raises EvaluationError when the file holds a problem that the session does not, or none.
+    Raises EvaluationError when a generations file holds a problem that the session does not, or there is no sample.
     """
-    header, answers = load_generations(file)
+    labels: dict[str, list[bool | None]] = {}
+    if is_generations(file):
+        header, answers = load_generations(file)
+    else:
+        given = load_given(file, {problem.id: problem for problem in session.problems})
+        header = {
+            "policy": file.name,
+            "temperature": session.config.rollout.temperature,
+            "samples_hash": file_hash(file),
+        }
+        answers = {name: [Answer("", one.program, "given", 0) for one in row] for name, row in given.items()}
+        labels = {name: [one.passed for one in row] for name, row in given.items()}
     if not answers:
         raise EvaluationError(f"{file} holds no answers")
     samples = max(len(row) for row in answers.values())
     reportable(session.config.evaluate.k, samples)
     with open_sandbox(session.config.sandbox) as sandbox:
-        point = grade_answers(session.grader(sandbox), answers, float(header["temperature"]), 0.0, progress)
+        grader = session.grader(sandbox)
+        point = grade_answers(grader, answers, float(header["temperature"]), 0.0, progress)
+        if any(label is not None for row in labels.values() for label in row):
+            verdicts = grader.grade({name: [answer.program for answer in row] for name, row in answers.items()})
+            header["labels"] = agreement(labels, verdicts)
         provenance = session.provenance(sandbox.tier) | {
             name: value for name, value in header.items() if name != "format"
         }

@@ -44,7 +44,7 @@ def load_problems(path: str | Path) -> list[Problem]:
     first_line: dict[str, int] = {}
     for number, line in _lines(file):
         where = f"{file}:{number}"
-        problem = _problem(_row(line, where), where)
+        problem = read_problem(_row(line, where), where)
         if problem.id in first_line:
             raise ProblemError(f"{where}: id {problem.id!r} stands in line {first_line[problem.id]} already")
         first_line[problem.id] = number
@@ -102,7 +102,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _problem(row: Any, where: str) -> Problem:
+def read_problem(row: Any, where: str) -> Problem:
+    """One problem from a line's object; `where` stands in front of the message. Raises ProblemError."""
     if not isinstance(row, dict):
         _refuse(where, None, row, "each line is one JSON object")
     for name in row:

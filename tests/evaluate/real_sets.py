@@ -44,7 +44,7 @@ def leetcode(data: Path, out: Path) -> Path:
             "private_test_cases": json.dumps(row["hidden_tests"]),
             "metadata": json.dumps({"func_name": row["fn_name"]}),
         }
-        pairs.append(livecodebench.split(columns, ""))
+        pairs.append(livecodebench.split(columns, "")[:2])
         programs[pairs[-1][0].id] = row["candidates"]
     return _write(out / "leetcode", pairs, programs)
 

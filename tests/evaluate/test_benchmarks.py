@@ -59,7 +59,7 @@ def test_humaneval_helpers_run_before_the_program_and_the_stub_is_left_away(shar
 def test_humaneval_public_tests_hold_for_the_reference(shared_data):
     with_tests, wrong = 0, set()
     for row in rows_of(shared_data / "data" / "humaneval.jsonl.gz"):
-        problem, _ = humaneval.split(row, "")
+        problem = humaneval.split(row, "").problem
         space = {}
         exec(row["prompt"] + row["canonical_solution"], space)  # published reference code, not a candidate
         with_tests += bool(problem.public_tests)
@@ -234,7 +234,7 @@ def test_bad_rows_are_counted_and_named(tmp_path):
     summary = prepare("livecodebench", [source], tmp_path / "out")
     assert summary.written == 1
     assert list(summary.bad) == ["test.jsonl:2", "test.jsonl:3"]
-    assert "must be a text" in summary.bad["test.jsonl:3"]
+    assert "must be an object" in summary.bad["test.jsonl:3"]
     assert json.loads((tmp_path / "out" / "prepared.json").read_text())["bad"] == summary.bad
 
 
@@ -252,17 +252,21 @@ def test_known_bad_rows_are_kept_and_named_or_left_out(tmp_path):
     assert (dropped.written, list(dropped.left_out)) == (1, ["abc337_e", "3"])
 
 
-def test_an_id_twice_is_refused_and_leaves_no_file(tmp_path):
+def test_an_id_that_stands_twice_counts_once(tmp_path):
     source = write(tmp_path / "test.jsonl", lcb_row(json.dumps(TESTS)), lcb_row(json.dumps(TESTS)))
-    with pytest.raises(EvaluationError, match=r"test\.jsonl:2: the id 'abc1_a' stands twice"):
+    summary = prepare("livecodebench", [source], tmp_path / "out")
+    assert (summary.written, summary.bad) == (1, {"test.jsonl:2": "the id 'abc1_a' stands twice in these files"})
+
+
+def test_no_usable_row_leaves_no_file(tmp_path):
+    source = write(tmp_path / "test.jsonl", "{broken", lcb_row("?!"))
+    with pytest.raises(EvaluationError, match=r"no usable row .*; the first bad row is test\.jsonl:1: .*not JSON"):
         prepare("livecodebench", [source], tmp_path / "out")
     assert not list((tmp_path / "out").glob("*"))
 
 
 def test_unknown_names(tmp_path):
-    with pytest.raises(
-        EvaluationError, match="unknown benchmark 'humanevil'; known are humaneval, mbpp, livecodebench"
-    ):
+    with pytest.raises(EvaluationError, match="unknown benchmark 'humanevil'; known are humaneval, humaneval"):
         prepare("humanevil", [], tmp_path)
     with pytest.raises(EvaluationError, match=r"there is no file .*absent"):
         prepare("humaneval", [tmp_path / "absent"], tmp_path)

@@ -42,11 +42,17 @@ class Counting:
     def __init__(self, sandbox, faulty=lambda job: False):
         self.sandbox, self.faulty, self.inputs = sandbox, faulty, []
 
-    def run(self, jobs):
-        self.inputs += [(job.program, text) for job in jobs for text in job.inputs]
-        outcomes = self.sandbox.run(jobs)
-        fault = Outcome("sandbox_error")
-        return [[fault] * len(row) if self.faulty(job) else row for job, row in zip(jobs, outcomes, strict=True)]
+    def stream(self, jobs):
+        handed = []
+
+        def counted():
+            for job in jobs:
+                handed.append(job)
+                self.inputs += [(job.program, text) for text in job.inputs]
+                yield job
+
+        for index, row in self.sandbox.stream(counted()):
+            yield index, [Outcome("sandbox_error")] * len(row) if self.faulty(handed[index]) else row
 
 
 def grade(sandbox, name, *programs):
@@ -108,9 +114,10 @@ def test_the_proof_differs_from_program_to_program():
     seen = set()
 
     class Spy:
-        def run(self, jobs):
-            seen.update(job.program for job in jobs)
-            return [[Outcome("ok", "0" * 32)] for _ in jobs]
+        def stream(self, jobs):
+            for index, job in enumerate(jobs):
+                seen.add(job.program)
+                yield index, [Outcome("ok", "0" * 32)]
 
     assert grade(Spy(), "checked", "a = 1") == [False]
     assert grade(Spy(), "checked", "a = 1") == [False]
@@ -120,6 +127,20 @@ def test_the_proof_differs_from_program_to_program():
 def test_a_check_holds_the_program_as_it_stands():
     odd = 's = \'{program} {x} \\\\ """\'\n'
     assert repr(odd) in checked_program("{program}\nassert s", odd, "p")
+
+
+def test_a_program_may_return_where_the_publisher_runs_it_in_a_function(sandbox):
+    """APPS and TACO: two of five real solutions of apps/2287 do."""
+    programs = (
+        "from math import *\nn = int(input())\ndef double(n): return 2 * n\nprint(double(n))\nif n < 9: return\n1/0",
+        "return print(3)",
+        "print(2 * int(input()))",
+    )
+    found = []
+    for compare in ("apps", "key"):
+        tests = HiddenTests("double", "stdin", DOUBLE_TESTS.cases, compare=compare)
+        found.append(Grader(sandbox, [DOUBLE], {"double": tests}).grade({"double": programs})["double"])
+    assert found == [[True, False, True], [False, False, True]]
 
 
 def test_equal_programs_run_once_and_failures_stop_early(sandbox):
@@ -176,7 +197,7 @@ def test_progress_counts_distinct_programs(sandbox):
     Grader(sandbox, PROBLEMS, HIDDEN).grade(
         {"double": ["print(1)", "print(1)", "print(2)"]}, lambda *at: told.append(at)
     )
-    assert told == [(2, 2)]
+    assert told == [(1, 2), (2, 2)]
 
 
 def test_mistakes_are_named(sandbox):
@@ -204,7 +225,7 @@ def test_humaneval_verdicts_agree_with_the_published_ones(shared_data, sandbox):
         sampled = [json.loads(line) for line in stream][::20]
     splits = {one["task_id"]: humaneval.split(rows[one["task_id"]], "") for one in sampled}
     grader = Grader(
-        sandbox, [problem for problem, _ in splits.values()], {name: tests for name, (_, tests) in splits.items()}
+        sandbox, [views.problem for views in splits.values()], {name: views.tests for name, views in splits.items()}
     )
     checked = disagreed = 0
     for one in sampled:
@@ -226,9 +247,8 @@ def test_references_pass_their_own_benchmark(shared_data, sandbox):
         human = [json.loads(line) for line in stream][::8]
     with gzip.open(data / "mbpp_sanitized.json.gz", "rt") as stream:
         basic = json.load(stream)[::20]
-    splits = [(*humaneval.split(row, ""), row["prompt"] + row["canonical_solution"]) for row in human]
-    splits += [(*mbpp.split(row, ""), row["code"]) for row in basic]
+    splits = [humaneval.split(row, "") for row in human] + [mbpp.split(row, "") for row in basic]
     grader = Grader(sandbox, [one[0] for one in splits], {one[0].id: one[1] for one in splits})
-    verdicts = grader.grade({problem.id: [program, "pass"] for problem, _, program in splits})
+    verdicts = grader.grade({one.problem.id: [one.solutions[0].program, "pass"] for one in splits})
     assert [name for name, row in verdicts.items() if row != [True, False]] == []
     assert mean_pass_at_k(list(count(verdicts).values()), 1).value == 0.5

@@ -60,7 +60,10 @@ def test_no_file(tmp_path):
         ({**STDIN, "case": []}, "unknown field 'case'"),
         ({**STDIN, "cases": []}, "'cases' must be a list of at least one"),
         ({**STDIN, "cases": [{"input": 1, "output": "2"}]}, r"cases\[0\] must be an object with the texts"),
-        ({**STDIN, "compare": "exact"}, "'compare' is 'exact'; allowed are key, livecodebench"),
+        (
+            {**STDIN, "compare": "exact"},
+            "'compare' is 'exact'; allowed are apps, codecontests, key, livecodebench, tokens",
+        ),
         ({**FUNCTION, "entry_point": None}, "needs 'entry_point'"),
         ({**FUNCTION, "cases": [{"input": "1", "output": "2"}]}, "'input' must be a JSON list of arguments"),
         ({**FUNCTION, "cases": [{"input": "[1]", "output": "(2)"}]}, "function kind holds JSON"),

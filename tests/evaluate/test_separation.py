@@ -74,7 +74,7 @@ def test_only_evaluate_reads_the_key_of_the_hidden_file():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "hidden" and ast.unparse(node).endswith("evaluate.hidden")
     }
-    assert readers == {"erpo_jax.evaluate.session"}
+    assert readers == {"erpo_jax.evaluate.session", "erpo_jax.evaluate.transfer"}
 
 
 def test_a_problem_has_no_place_for_hidden_tests(tmp_path):

@@ -16,13 +16,14 @@ from typing import Any
 
 from erpo_jax.evaluate.benchmarks.row import BadRow, Split, text
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
+from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Example, Problem
 
 TIME_LIMIT_S = 3.0
 _SIGN = re.compile(r"==|=>|->|=|➞|→|\breturns?\b|\bshould return\b")
 
 
-def split(row: Any, release: str) -> Split:
+def split(row: Any, release: str, index: int = 0) -> Split:
     """The two views of a row of HumanEval.jsonl. Raises BadRow."""
     prompt, entry_point, test = text(row, "prompt"), text(row, "entry_point"), text(row, "test")
     stub = _function(prompt, entry_point)
@@ -38,7 +39,8 @@ def split(row: Any, release: str) -> Split:
         source=f"openai_humaneval {release}".strip(),
     )
     check = f"{preamble}\n\n{PLACE}\n\n{test.strip()}\n\ncheck({entry_point})\n".lstrip()
-    return problem, HiddenTests(problem.id, "program", (), entry_point, check)
+    solution = Solution(prompt + text(row, "canonical_solution"), True, "humaneval reference")
+    return Split(problem, HiddenTests(problem.id, "program", (), entry_point, check), (solution,))
 
 
 def _function(prompt: str, entry_point: str) -> ast.FunctionDef:

@@ -45,7 +45,7 @@ def known_bad(row: Any) -> str | None:
     return KNOWN_BAD.get(row["question_id"]) or KNOWN_BAD.get(row["question_title"])
 
 
-def split(row: Any, release: str) -> Split:
+def split(row: Any, release: str, index: int = 0) -> Split:
     """The two views of a row of test*.jsonl. Raises BadRow."""
     identity = text(row, "question_id")
     public = _tests(text(row, "public_test_cases"), "public_test_cases")
@@ -69,7 +69,7 @@ def split(row: Any, release: str) -> Split:
         date=text(row, "contest_date")[:10],
     )
     cases = tuple(Case(given, expected) for given, expected in pairs)
-    return problem, HiddenTests(identity, problem.mode, cases, entry_point, None, "livecodebench")
+    return Split(problem, HiddenTests(identity, problem.mode, cases, entry_point, None, "livecodebench"))
 
 
 class _PlainUnpickler(pickle.Unpickler):

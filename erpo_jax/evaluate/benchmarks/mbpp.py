@@ -15,12 +15,13 @@ from typing import Any
 from erpo_jax.evaluate.benchmarks.humaneval import call_arguments, json_literal
 from erpo_jax.evaluate.benchmarks.row import BadRow, Split, text
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
+from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Example, Problem
 
 TIME_LIMIT_S = 3.0
 
 
-def split(row: Any, release: str) -> Split:
+def split(row: Any, release: str, index: int = 0) -> Split:
     """The two views of a row of mbpp.jsonl (field `text`) or sanitized-mbpp.json (field `prompt`). Raises BadRow."""
     if not isinstance(row, Mapping):
         raise BadRow("is no object")
@@ -37,12 +38,13 @@ def split(row: Any, release: str) -> Split:
         statement=f"{request}\nYour code should pass this test:\n\n{asserts[0]}",
         mode="function",
         entry_point=entry_point,
-        public_tests=_public_test(asserts[0], entry_point),
+        public_tests=public_test(asserts[0], entry_point),
         time_limit_s=TIME_LIMIT_S,
         source=f"mbpp {release}".strip(),
     )
     check = "\n".join([imports, PLACE, setup, *asserts, ""]).lstrip()
-    return problem, HiddenTests(problem.id, "program", (), entry_point, check)
+    solution = Solution(text(row, "code"), True, "mbpp reference")
+    return Split(problem, HiddenTests(problem.id, "program", (), entry_point, check), (solution,))
 
 
 def _entry_point(assertion: str, code: str) -> str:
@@ -61,7 +63,7 @@ def _entry_point(assertion: str, code: str) -> str:
     return named[0]
 
 
-def _public_test(assertion: str, entry_point: str) -> tuple[Example, ...]:
+def public_test(assertion: str, entry_point: str) -> tuple[Example, ...]:
     """The shown assert as JSON where it is `assert f(literals) == literal`, else none."""
     body = ast.parse(assertion.strip()).body
     test = body[0].test if len(body) == 1 and isinstance(body[0], ast.Assert) else None

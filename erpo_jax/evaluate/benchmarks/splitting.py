@@ -1,48 +1,59 @@
-"""Split a published benchmark file in two: problems.jsonl (all that training may see) and hidden.jsonl (evaluation's).
+"""Split published benchmark files: problems.jsonl (all that training may see), hidden.jsonl and solutions.jsonl
+(evaluation's).
 
-`prepare` streams rows, keeps neither file in memory, counts and names the rows it cannot use, and writes prepared.json
-beside the two: release, date window, hashes of the sources, counts. A benchmark is one entry of `BENCHMARKS`.
-Left out: downloading. The sources are files that the data sets' publishers offer.
+`prepare` streams rows, keeps no file in memory, counts and names the rows it cannot use, and writes prepared.json
+beside them: release, date window, hashes of the sources, counts. A benchmark is one entry of `BENCHMARKS`.
 """
 
 from __future__ import annotations
 
-import gzip
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
-from erpo_jax.evaluate.benchmarks import humaneval, livecodebench, mbpp
+from erpo_jax.evaluate.benchmarks import codecontests, codeforces, evalplus, humaneval, livecodebench, mbpp, own, taco
+from erpo_jax.evaluate.benchmarks.hub import hub_files
+from erpo_jax.evaluate.benchmarks.reading import read_rows
 from erpo_jax.evaluate.benchmarks.row import BadRow, Split
 from erpo_jax.evaluate.estimates import EvaluationError
+from erpo_jax.evaluate.hidden import integers_of_any_length
 from erpo_jax.evaluate.provenance import file_hash
 from erpo_jax.problems import Problem
+
+PARTS = ("problems", "hidden", "solutions")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`split(row, release)` makes the two views of a row or raises BadRow; `known_bad(row)` says what is wrong with it,
-    if the publisher lists it as faulty."""
+    """`split(row, release, index)` makes the views of a row (number `index` of all) or raises BadRow; `known_bad(row)`
+    says what is wrong with it, if that is known."""
 
-    split: Callable[[Any, str], Split]
+    split: Callable[[Any, str, int], Split]
     known_bad: Callable[[Any], str | None] = lambda row: None
 
 
 BENCHMARKS = {
     "humaneval": Benchmark(humaneval.split),
+    "humaneval+": Benchmark(evalplus.split_humaneval),
     "mbpp": Benchmark(mbpp.split),
+    "mbpp+": Benchmark(evalplus.split_mbpp),
     "livecodebench": Benchmark(livecodebench.split, livecodebench.known_bad),
+    "codecontests": Benchmark(codecontests.split, codecontests.known_bad),
+    "codeforces": Benchmark(codeforces.split, codeforces.known_bad),
+    "taco": Benchmark(taco.split_taco),
+    "apps": Benchmark(taco.split_apps),
+    "own": Benchmark(own.split),
 }
 
 
 @dataclass
 class Summary:
-    """What became of the rows: `bad` rows could not be used, `left_out` ones are outside the window or known to be
-    faulty."""
+    """What became of the rows: `bad` rows could not be used, `left_out` ones are known to be faulty."""
 
     benchmark: str
     release: str
@@ -50,6 +61,7 @@ class Summary:
     end: str | None
     sources: dict[str, str] = field(default_factory=dict)
     written: int = 0
+    solutions: int = 0
     outside_window: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     known_bad_kept: dict[str, str] = field(default_factory=dict)
@@ -65,80 +77,89 @@ def prepare(
     start: date | None = None,
     end: date | None = None,
     drop_known_bad: bool = False,
+    faulty: Mapping[int, str] | None = None,
+    generated_tests: Path | None = None,
 ) -> Summary:
-    """Write `out`/problems.jsonl, hidden.jsonl and prepared.json from the published files of benchmark `name`.
+    """Write problems.jsonl, hidden.jsonl, solutions.jsonl (if the set has programs) and prepared.json into `out`.
 
+    `sources` are the published files of benchmark `name` in order, or "hub" (the test split there) or "hub:SPLIT".
     `start` and `end` bound `Problem.date`, both inclusive. `release` is what the publisher calls these files; it goes
-    into `Problem.source`. Raises EvaluationError: an unknown benchmark, a source that is not there, no usable row, an
-    id that stands twice, or a window on a benchmark without dates.
+    into `Problem.source`. `faulty` names rows that are known to be faulty by their number, besides those that the
+    benchmark lists. `generated_tests` is the folder of CodeForces' generated tests. Raises EvaluationError: an unknown
+    benchmark, a source that is not there, no usable row, or a window on a benchmark without dates.
     """
     if name not in BENCHMARKS:
         raise EvaluationError(f"unknown benchmark {name!r}; known are {', '.join(BENCHMARKS)}")
-    files = [Path(source) for source in sources]
-    for file in files:
-        if not file.is_file():
-            raise EvaluationError(f"there is no file {file}")
-    benchmark, folder = BENCHMARKS[name], Path(out)
+    if generated_tests is not None and name != "codeforces":
+        raise EvaluationError(f"generated tests in files of their own belong to codeforces, not to {name}")
+    files = _files(name, sources, release)
     summary = Summary(name, release, start.isoformat() if start else None, end.isoformat() if end else None)
-    summary.sources = {file.name: file_hash(file) for file in files}
+    summary.sources = {file.name: file_hash(file) for file in files if file.is_file()}
+    folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    seen: set[str] = set()
-    with ExitStack() as stack:
-        problems, hidden = (
-            stack.enter_context(_replacing(folder / f"{part}.jsonl")) for part in ("problems", "hidden")
-        )
-        for where, row in (pair for file in files for pair in read_rows(file)):
-            try:
-                problem, tests = benchmark.split(row, release)
-            except BadRow as error:
-                summary.bad[where] = str(error)
-                continue
-            if not _inside(problem, start, end):
-                summary.outside_window += 1
-                continue
-            reason = benchmark.known_bad(row)
-            if reason is not None:
-                (summary.left_out if drop_known_bad else summary.known_bad_kept)[problem.id] = reason
-                if drop_known_bad:
-                    continue
-            if problem.id in seen:
-                raise EvaluationError(f"{where}: the id {problem.id!r} stands twice in these files")
-            seen.add(problem.id)
-            problems.write(_problem_line(problem) + "\n")
-            hidden.write(tests.line() + "\n")
+    rows: Iterator[tuple[str, Any]] = itertools.chain.from_iterable(
+        taco.folder_rows(file) if file.is_dir() else read_rows(file) for file in files
+    )
+    if generated_tests is not None:
+        rows = codeforces.with_generated_tests(rows, generated_tests)
+    with integers_of_any_length(), ExitStack() as stack:
+        outputs = [stack.enter_context(_replacing(folder / f"{part}.jsonl")) for part in PARTS]
+        for problem, tests, solutions in _usable(BENCHMARKS[name], rows, summary, drop_known_bad, faulty or {}):
+            outputs[0].write(json.dumps(asdict(problem), ensure_ascii=False) + "\n")
+            outputs[1].write(tests.line() + "\n")
+            outputs[2].writelines(one.line(problem.id) + "\n" for one in solutions)
             summary.written += 1
+            summary.solutions += len(solutions)
         if not summary.written:
             first = next((f"; the first bad row is {where}: {why}" for where, why in summary.bad.items()), "")
-            raise EvaluationError(f"no usable row of {name} in {', '.join(map(str, files))}{first}")
+            raise EvaluationError(f"no usable row of {name} in {', '.join(map(str, sources))}{first}")
+    if not summary.solutions:
+        (folder / "solutions.jsonl").unlink()
     (folder / "prepared.json").write_text(json.dumps(asdict(summary), indent=2, ensure_ascii=False) + "\n")
     return summary
 
 
-def read_rows(file: Path) -> Iterator[tuple[str, Any]]:
-    """(file:line or file[index], row) of a JSON Lines file or one JSON list, plain or gzipped; JSON Lines are streamed.
-
-    Raises EvaluationError for a line that is not JSON.
-    """
-    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as stream:
-        first = stream.read(1)
-        stream.seek(0)
-        if first == "[":
-            try:
-                rows = json.load(stream)
-            except ValueError as error:
-                raise EvaluationError(f"{file}: not valid JSON: {error}") from error
-            yield from ((f"{file.name}[{index}]", row) for index, row in enumerate(rows))
-            return
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    yield f"{file.name}:{number}", json.loads(line)
-                except ValueError as error:
-                    raise EvaluationError(f"{file}:{number}: not valid JSON: {error}") from error
+def _files(name: str, sources: Sequence[str | Path], release: str) -> list[Path]:
+    files: list[Path] = []
+    for source in sources:
+        if str(source).partition(":")[0] == "hub":
+            files += hub_files(name, str(source), release)
+        elif Path(source).is_file() or (name == "apps" and Path(source).is_dir()):
+            files.append(Path(source))
+        else:
+            raise EvaluationError(f"there is no file {source}")
+    return files
 
 
-def _problem_line(problem: Problem) -> str:
-    return json.dumps(asdict(problem), ensure_ascii=False)
+def _usable(
+    benchmark: Benchmark,
+    rows: Iterator[tuple[str, Any]],
+    summary: Summary,
+    drop_known_bad: bool,
+    faulty: Mapping[int, str],
+) -> Iterator[Split]:
+    """The rows that are written; `summary` is told about the others."""
+    start, end = (date.fromisoformat(day) if day else None for day in (summary.start, summary.end))
+    seen: set[str] = set()
+    for index, (where, row) in enumerate(rows):
+        try:
+            views = benchmark.split(row, summary.release, index)
+            if views.problem.id in seen:
+                raise BadRow(f"the id {views.problem.id!r} stands twice in these files")
+        except BadRow as error:
+            summary.bad[where] = str(error)
+            continue
+        identity = views.problem.id
+        if not _inside(views.problem, start, end):
+            summary.outside_window += 1
+            continue
+        reason = faulty.get(index) or benchmark.known_bad(row)
+        if reason is not None:
+            (summary.left_out if drop_known_bad else summary.known_bad_kept)[identity] = reason
+            if drop_known_bad:
+                continue
+        seen.add(identity)
+        yield views
 
 
 def _inside(problem: Problem, start: date | None, end: date | None) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 
 from erpo_jax.evaluate.checks import checked_program, proven
 from erpo_jax.evaluate.estimates import EvaluationError
-from erpo_jax.evaluate.grade import CHUNK
 from erpo_jax.evaluate.hidden import PLACE
 from erpo_jax.evaluate.page import write_whole
+from erpo_jax.evaluate.probing import CHUNK
 from erpo_jax.problems import Problem
 from erpo_jax.reward import outcome_key, output_key
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
