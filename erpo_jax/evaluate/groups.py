@@ -15,6 +15,7 @@ from typing import Any
 
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.generations import Answer
+from erpo_jax.evaluate.given import Given
 from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.run_folder import read_rollouts
 
@@ -59,8 +60,8 @@ def of_answers(answers: Mapping[str, Sequence[Answer]], *, drop_truncated: bool 
     ]
 
 
-def of_solutions(solutions: Mapping[str, Sequence[Solution]]) -> list[ProgramGroup]:
-    """One group a problem: the programs that a data set brings along, right and wrong."""
+def of_solutions(solutions: Mapping[str, Sequence[Solution] | Sequence[Given]]) -> list[ProgramGroup]:
+    """One group a problem: the programs that a data set brings along, or that were sampled elsewhere."""
     return [ProgramGroup(problem, tuple(one.program for one in row)) for problem, row in solutions.items()]
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.evaluate.real_sets SHARED/data OUT
 
-writes OUT/codecontests and OUT/leetcode, each with problems.jsonl, hidden.jsonl and solutions.jsonl. Their hidden tests
-are not the publishers' own files (a cut of them, and another project's), so no loader of the package knows them.
+writes OUT/codecontests and OUT/leetcode, each with problems.jsonl, hidden.jsonl and solutions.jsonl. The LeetCode file
+is in no publisher's layout, so no loader of the package knows it.
 """
 
 import gzip
@@ -12,10 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from erpo_jax.evaluate.benchmarks import livecodebench
-from erpo_jax.evaluate.hidden import Case, HiddenTests
+from erpo_jax.evaluate.benchmarks import livecodebench, prepare
 from erpo_jax.evaluate.solutions import Solution
-from erpo_jax.problems import Example, Problem, save_problems
+from erpo_jax.problems import save_problems
 
 
 def rows_of(file: Path) -> Iterator[dict]:
@@ -24,15 +23,9 @@ def rows_of(file: Path) -> Iterator[dict]:
 
 
 def codecontests(data: Path, out: Path) -> Path:
-    """53 problems on standard input with 1,054 programs; the public tests are among those that decide."""
-    pairs, programs = [], {}
-    for row in rows_of(data / "codecontests_stdin.jsonl.gz"):
-        public = tuple(Example(**test) for test in row["public_tests"])
-        tests = [*public, *(Example(**test) for test in row["hidden_tests"])]
-        problem = Problem(row["id"], row["statement"], public_tests=public, time_limit_s=4.0, source="code_contests")
-        pairs.append((problem, HiddenTests(row["id"], "stdin", tuple(Case(one.input, one.output) for one in tests))))
-        programs[row["id"]] = row["candidates"]
-    return _write(out / "codecontests", pairs, programs)
+    """53 problems on standard input with 1,054 programs, as launch/prepare.py own makes them."""
+    prepare("own", [data / "codecontests_stdin.jsonl.gz"], out / "codecontests")
+    return out / "codecontests"
 
 
 def leetcode(data: Path, out: Path) -> Path:
@@ -46,10 +39,7 @@ def leetcode(data: Path, out: Path) -> Path:
         }
         pairs.append(livecodebench.split(columns, "")[:2])
         programs[pairs[-1][0].id] = row["candidates"]
-    return _write(out / "leetcode", pairs, programs)
-
-
-def _write(folder: Path, pairs: list[tuple[Problem, HiddenTests]], programs: dict[str, list[dict]]) -> Path:
+    folder = out / "leetcode"
     folder.mkdir(parents=True, exist_ok=True)
     save_problems(folder / "problems.jsonl", [problem for problem, _ in pairs])
     (folder / "hidden.jsonl").write_text("".join(tests.line() + "\n" for _, tests in pairs))

@@ -131,6 +131,9 @@ def test_the_signal_of_generations(evaluate, small, tmp_path, capsys):
     assert "left out: not in" in told
     # on 3 or 5 the doubling two agree, and the other is alone
     assert re.search(r"AUC, all programs +1.000 \[1.000, 1.000\]", told)
+    given = write_lines(tmp_path / "samples.jsonl", [{"task_id": "double", "program": DOUBLE}] * 3)
+    assert evaluate.main(["signal", *small, "--generations", str(given), "--probes-from", "hidden"]) == 0
+    assert "1 problems, 1 groups, 3 programs, 2 probes" in capsys.readouterr().out
     probes = write_lines(tmp_path / "probes.jsonl", [{"id": "double", "inputs": ["2\n"]}])
     assert evaluate.main([*words[:-4], "--probes-from", str(probes)]) == 0
     assert re.search(r"AUC, all programs +0.500 ", capsys.readouterr().out)  # 2 + 2 = 2 * 2

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from erpo_jax.errors import UserError
-from erpo_jax.evaluate.generations import load_generations
+from erpo_jax.evaluate.generations import is_generations, load_generations
+from erpo_jax.evaluate.given import load_given
 from erpo_jax.evaluate.groups import ProgramGroup, dealt, of_answers, of_rollouts, of_solutions
 from erpo_jax.evaluate.probing import from_file, from_store, from_tests
 from erpo_jax.evaluate.provenance import file_hash
@@ -22,7 +23,12 @@ def add_flags(parser: argparse.ArgumentParser, *, needs_probes: bool) -> None:
     add = parser.add_argument
     files = parser.add_argument_group("programs (one of these)").add_mutually_exclusive_group(required=True)
     files.add_argument("--rollouts", type=Path, metavar="PATH", help="a run's rollouts folder, or one file of it")
-    files.add_argument("--generations", type=Path, metavar="FILE", help="programs that --generations kept")
+    files.add_argument(
+        "--generations",
+        type=Path,
+        metavar="FILE",
+        help="programs that --generations kept, or samples from elsewhere (erpo_jax/evaluate/given.py)",
+    )
     files.add_argument("--solutions", type=Path, metavar="FILE", help="programs that came with a data set")
     add(
         "--probes-from",
@@ -80,6 +86,8 @@ def _programs(arguments: argparse.Namespace, session: Session) -> tuple[list[Pro
     provenance: dict[str, Any] = {"programs": str(file)}
     if arguments.rollouts:
         groups = of_rollouts(file)
+    elif arguments.generations and not is_generations(file):
+        groups = of_solutions(load_given(file, {problem.id: problem for problem in session.problems}))
     elif arguments.generations:
         header, answers = load_generations(file)
         groups = of_answers(answers, drop_truncated=session.config.reward.truncated == "drop")
