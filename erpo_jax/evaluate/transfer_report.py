@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 
 from erpo_jax.evaluate.measurement import Evaluation
-from erpo_jax.evaluate.page import definitions, page, write_whole
+from erpo_jax.evaluate.page import definitions, figure, page, table, write_whole
 from erpo_jax.evaluate.plots import Mark, curve_plot
 from erpo_jax.evaluate.table import in_words
+from erpo_jax.evaluate.transfer import BASE
 from erpo_jax.evaluate.transfer_table import LEGEND, Column, Table, details, grid, mean_details
 
 _READING = (
@@ -37,12 +38,12 @@ def write_transfer_report(
     tree = {"title": title, **asdict(found), "policies": weights, "sets": provenance}
     write_whole(file.with_suffix(".json"), json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
 
-    body = [_table(grid(found), "base"), f"<p>{escape(LEGEND)}</p>"]
+    body = [_table(grid(found)), f"<p>{escape(LEGEND)}</p>"]
     if found.means:
-        body += ["<h2>Sets not adapted on, each counting alike</h2>", _table(mean_details(found), "")]
+        body += ["<h2>Sets not adapted on, each counting alike</h2>", _table(mean_details(found))]
     for column in found.columns:
         body += [f"<h2>{escape(column.name)} ({column.problems} problems)</h2>"]
-        body += [_table(details(found, column), "base"), *_plot(found, column)]
+        body += [_table(details(found, column)), *_plot(found, column)]
         for cell in column.cells:
             body.append(f"<p><strong>{escape(cell.who)}.</strong> {escape(' '.join(in_words(cell.comparison)))}</p>")
     body.append("<h2>Where the numbers come from</h2>")
@@ -59,14 +60,8 @@ def _policy(evaluation: Evaluation) -> dict[str, str]:
     return {"policy": evaluation.policy, "weights_hash": str(evaluation.provenance["weights_hash"])}
 
 
-def _table(rows: Sequence[Sequence[str]], base: str) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
-    body = []
-    for row in rows[1:]:
-        kind = "base" if base and row[0].startswith(base) else "adapted"
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        body.append(f'<tr class="{kind}"><td class="who">{escape(row[0])}</td>{cells}</tr>')
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return table(rows[0], [("base" if row[0].startswith(f"{BASE}, ") else "adapted", row) for row in rows[1:]])
 
 
 def _plot(found: Table, column: Column) -> list[str]:
@@ -75,5 +70,4 @@ def _plot(found: Table, column: Column) -> list[str]:
     low, high = found.ks
     curve = [Mark(f"T={temperature:g}", one[low], one[high]) for temperature, one in column.base.items()]
     marks = [Mark(cell.policy, cell.values[low], cell.values[high]) for cell in column.cells if cell.group == "all"]
-    caption = "Bars are 95 % intervals; up and right is better."
-    return [f"<figure>{curve_plot(curve, marks, high)}<figcaption>{caption}</figcaption></figure>"]
+    return [figure(curve_plot(curve, marks, high), "Bars are 95 % intervals; up and right is better.")]
