@@ -43,15 +43,17 @@ def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="CONFIG.yaml | key=value",
-            help="merged from left to right over the defaults; without a file, over configs/quickstart.yaml",
+            help="merged from left to right over the defaults; over configs/quickstart.yaml where no file names a model",
         )
     return made
 
 
 def load_config(words: Sequence[str]) -> Config:
-    """The configuration that the command line describes; without a file, the quickstart's. Raises ConfigError."""
+    """The configuration that the command line describes; over the quickstart's where no file names a model (an
+    objective's alone, say). Raises ConfigError."""
     files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
-    return configuration.load(files or [QUICKSTART], [word for word in words if word not in files])
+    base = [] if any(configuration.sets(file, "model.path") for file in files) else [QUICKSTART]
+    return configuration.load([*base, *files], [word for word in words if word not in files])
 
 
 def place_jax(config: Config) -> None:

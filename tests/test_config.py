@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from erpo_jax import command
 from erpo_jax import config as configuration
 from erpo_jax.config import ConfigError
 
@@ -80,6 +81,17 @@ def test_an_objective_is_a_file_that_follows_the_runs_own():
     for config in (grpo, public, nsr):
         assert config.loss.entropy_coefficient == 0
         assert config.train == plain.train
+
+
+def test_a_file_that_names_no_model_goes_over_the_quickstart():
+    objective, model = (
+        str(ROOT / "configs" / name) for name in ("objectives/nsr_pcr.yaml", "qwen3_4b_livecodebench.yaml")
+    )
+    small = command.load_config([objective, "run.name=nsr"])
+    assert (small.mask.kind, small.run.name, small.optimizer.learning_rate) == ("below", "nsr", 1e-4)
+    large = command.load_config([model, objective])
+    assert (large.mask.kind, large.model.path, large.optimizer.learning_rate) == ("below", "Qwen/Qwen3-4B", 5e-7)
+    assert large.prompt.solve is None
 
 
 def test_a_missing_file_names_its_neighbour():

@@ -5,7 +5,7 @@ Left out: anything that opens a checkpoint (see `erpo_jax.preflight`), and inter
 
 from erpo_jax.config.checks import check
 from erpo_jax.config.keys import ConfigError
-from erpo_jax.config.reading import load
+from erpo_jax.config.reading import load, sets
 from erpo_jax.config.sections import (
     Config,
     EvaluateConfig,
@@ -51,4 +51,5 @@ __all__ = [
     "get",
     "load",
     "names",
+    "sets",
 ]

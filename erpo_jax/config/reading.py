@@ -46,6 +46,11 @@ def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Config:
     return config
 
 
+def sets(file: str | Path, name: str) -> bool:
+    """Whether a YAML file gives the dotted key `name` a value. Raises ConfigError when it cannot be read."""
+    return OmegaConf.select(_read_yaml(Path(file)), name) is not None
+
+
 def _read_yaml(path: Path) -> DictConfig:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.yaml")], n=1)
