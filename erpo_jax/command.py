@@ -43,7 +43,7 @@ def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
             "words",
             nargs="*",
             metavar="CONFIG.yaml | key=value",
-            help="merged from left to right over the defaults; over configs/quickstart.yaml where no file names a model",
+            help="merged from left to right; over configs/quickstart.yaml where no file sets model.path",
         )
     return made
 

@@ -63,4 +63,12 @@ def _check_problems(config: Config, needs_data: bool) -> list[str]:
             f"train.problems_per_step={config.train.problems_per_step}, but {path} has {len(problems)} problems; "
             f"set train.problems_per_step to at most {len(problems)}"
         )
-    return [f"problems  {path}: {len(problems)}, {config.train.problems_per_step} a step"]
+    found = [f"problems  {path}: {len(problems)}, {config.train.problems_per_step} a step"]
+    if config.reward.kind == "public":
+        tested = sum(bool(problem.public_tests) for problem in problems)
+        if not tested:
+            raise UserError(f"reward.kind=public, but no problem of {path} has public tests; use reward.kind=pcr")
+        found.append(
+            f"reward    public tests: {tested} of {len(problems)} problems have some, the others teach nothing"
+        )
+    return found

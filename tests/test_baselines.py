@@ -8,15 +8,19 @@ import jax
 import numpy as np
 import pytest
 
+from erpo_jax import config as configuration
+from erpo_jax import preflight
+from erpo_jax.errors import UserError
 from erpo_jax.metrics import read_metrics
 from erpo_jax.problems import load_problems
 from erpo_jax.run_folder import RunFolder, read_rollouts
-from tests.evaluate.conftest import load_command
+from tests.evaluate.conftest import load_command, write_lines
 
 ROOT = Path(__file__).parents[1]
 OBJECTIVES = sorted(file.stem for file in (ROOT / "configs" / "objectives").glob("*.yaml"))
 AWAY = ROOT / "erpo_jax" / "assets" / "quickstart" / "problems" / "transfer_problems.jsonl"
 B, G, STEPS = 2, 6, 2
+TESTED = {"some": [{"input": "", "output": "1"}], "none": []}
 CACHE_SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 SMALL = [
     "problems.limit=4", f"train.steps={STEPS}", f"train.problems_per_step={B}", "optimizer.learning_rate=1e-3",
@@ -115,3 +119,14 @@ def test_the_same_objective_passes_the_check_for_a_model_of_4_b(objective, capsy
     shape = f"model.shape={ROOT / 'configs' / 'models' / 'qwen3_4b.json'}"
     assert load_command("train").main([*map(str, files), shape, "--check"]) == 0
     assert "36 layers, sizes divide over 1 data x 8 fsdp x 1 tensor devices" in capsys.readouterr().out
+
+
+def test_a_reward_of_public_tests_needs_some(tmp_path):
+    problems = [{"id": name, "statement": "Print 1.", "public_tests": tests} for name, tests in TESTED.items()]
+    file = write_lines(tmp_path / "problems.jsonl", problems)
+    words = ["reward.kind=public", f"problems.path={file}", "train.problems_per_step=1", *SMALL[6:]]
+    config = configuration.load([ROOT / "configs" / "quickstart.yaml"], words)
+    assert "public tests: 1 of 2 problems have some" in "\n".join(preflight.check(config))
+    write_lines(file, problems[1:])
+    with pytest.raises(UserError, match=r"no problem of .*problems\.jsonl has public tests"):
+        preflight.check(config)
