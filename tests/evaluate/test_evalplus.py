@@ -134,6 +134,8 @@ def test_layouts_of_the_hub():
     views = evalplus.split_mbpp(basic, "v1")
     assert (views.problem.id, views.problem.source) == ("Mbpp/2", "evalplus mbpp v1")
     assert views.tests.test == "import math\n{program}\nassert f(3) == 3\n"
+    limits = [evalplus.split_mbpp(row(task, [[1]]), "").problem for task in ("Mbpp/2", "Mbpp/599")]
+    assert [(one.time_limit_s, one.memory_limit_mb) for one in limits] == [(20.0, 4096), (120.0, 4096)]
     with pytest.raises(BadRow, match="not both empty"):
         evalplus.split_mbpp(row("Mbpp/2", []), "")
 

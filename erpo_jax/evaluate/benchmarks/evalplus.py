@@ -21,6 +21,10 @@ from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Problem
 
 TIME_LIMIT_S = 20.0
+SLOW = {"Mbpp/599": 120.0}
+"""Tasks whose reference alone needs more (sums of 10^8 numbers)."""
+MEMORY_LIMIT_MB = 4096
+"""EvalPlus's own; the reference of Mbpp/255 needs 2.2 GB."""
 
 _RULES = {
     "HumanEval/32": "root",
@@ -93,7 +97,12 @@ def split_mbpp(row: Any, release: str, index: int = 0) -> Split:
 
 
 def _renamed(problem: Problem, name: str, release: str) -> Problem:
-    return replace(problem, source=f"evalplus {name} {release}".strip(), time_limit_s=TIME_LIMIT_S)
+    return replace(
+        problem,
+        source=f"evalplus {name} {release}".strip(),
+        time_limit_s=SLOW.get(problem.id, TIME_LIMIT_S),
+        memory_limit_mb=MEMORY_LIMIT_MB,
+    )
 
 
 def _check(row: Any, problem: Problem, reference: str) -> str:
