@@ -4,13 +4,16 @@ RUN := .venv/bin/python
 SHELL := /bin/bash
 export ERPO_TEST_DATA ?= $(wildcard $(abspath ../shared))
 
-.PHONY: train test lint setup vllm clean
+.PHONY: train test lint setup plan gpu-compiler vllm clean
 
 train: .venv/installed
 	$(RUN) launch/train.py configs/quickstart.yaml $(ARGS)
 
-test: .venv/installed-test .venv-vllm/installed
+test: .venv/installed-test .venv/gpu_compiler/installed .venv-vllm/installed
 	$(RUN) -m pytest -q $(ARGS)
+
+plan: .venv/installed .venv/gpu_compiler/installed
+	$(RUN) launch/plan.py $(ARGS)
 
 lint: .venv/installed-test
 	.venv/bin/ruff check .
@@ -29,6 +32,15 @@ setup: .venv/installed-test
 
 .venv/installed-test: .venv/installed
 	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+# XLA's compiler for NVIDIA GPUs, for launch/plan.py; in a folder of its own, because JAX would try to start GPUs with it
+gpu-compiler: .venv/gpu_compiler/installed
+
+.venv/gpu_compiler/installed: .venv/bin/python constraints.txt
+	rm -rf .venv/gpu_compiler
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
+	  --target .venv/gpu_compiler jax-cuda12-plugin jax-cuda12-pjrt nvidia-cudnn-cu12
 	@touch $@
 
 # vLLM for CPUs, for rollout.engine=vllm; on GPUs install vllm itself into an environment and name it in vllm.python

@@ -7,6 +7,8 @@ sets nothing.
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.metadata
 import os
 import signal
 import sys
@@ -17,6 +19,7 @@ from typing import Any, NoReturn
 from erpo_jax import config as configuration
 from erpo_jax.config import Config
 from erpo_jax.errors import Failure, UserError
+from erpo_jax.quiet import quiet
 
 QUICKSTART = Path(__file__).parents[1] / "configs" / "quickstart.yaml"
 
@@ -100,6 +103,29 @@ def prepare_jax(config: Config) -> None:
             ) from error
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def prepare_gpu_compiler() -> None:
+    """Import jax such that it can compile for GPUs that are not there; this process itself is left the CPU alone.
+
+    XLA's CUDA plugin lies in a folder of its own: JAX would otherwise try to start it wherever there is no GPU. One
+    that is installed as usual (`jax[cuda12]`) serves as well. Raises UserError with the command that installs it.
+    """
+    if "jax" in sys.modules:
+        raise RuntimeError("jax looks for the plugin when it is imported, which it was already")
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    os.environ["JAX_PLATFORMS"] = "cpu"  # a GPU that is there is left alone
+    folder = Path(sys.prefix) / "gpu_compiler"
+    sys.path.append(str(folder))  # behind the environment's own packages: an installed plugin goes first
+    if not any(point.name.startswith("xla_cuda") for point in importlib.metadata.entry_points(group="jax_plugins")):
+        version = importlib.metadata.version("jaxlib")
+        raise UserError(
+            f"compiling for GPUs needs XLA's CUDA plugin (no GPU); install it with: make gpu-compiler, or "
+            f"{sys.executable} -m pip install --no-deps --target {folder} "
+            f"jax-cuda12-plugin=={version} jax-cuda12-pjrt=={version} nvidia-cudnn-cu12"
+        )
+    with quiet():
+        importlib.import_module("jax")
 
 
 def run(main: Callable[[list[str]], int | None]) -> NoReturn:

@@ -30,14 +30,20 @@ def check(config: Config, *, needs_data: bool = False) -> list[str]:
     return [*_check_model(config), *_check_problems(config, needs_data)]
 
 
-def _check_model(config: Config) -> list[str]:
+def model_spec(config: Config) -> ModelSpec | None:
+    """The model's shape, from its folder or from model.shape; None when neither is there. Raises UserError."""
     folder = QUICKSTART if config.model.path == "quickstart" else Path(config.model.path)
-    file = folder / "config.json" if folder.is_dir() else Path(config.model.shape or "")
-    if not folder.is_dir() and not re.fullmatch(HUB_ID, config.model.path):
+    if folder.is_dir():
+        return ModelSpec.from_hf(read_json(folder / "config.json"))
+    if not re.fullmatch(HUB_ID, config.model.path):
         resolve(config.model.path)  # says what is wrong with it
-    if not folder.is_dir() and not config.model.shape:
+    return ModelSpec.from_hf(read_json(Path(config.model.shape))) if config.model.shape else None
+
+
+def _check_model(config: Config) -> list[str]:
+    spec = model_spec(config)
+    if spec is None:
         return [f"model     {config.model.path}: not on this machine and no model.shape, so its sizes are not checked"]
-    spec = ModelSpec.from_hf(read_json(file))
     mesh = config.mesh
     check_fit(spec, AbstractMesh((mesh.data, mesh.fsdp, mesh.tensor), MESH_AXES))
     longest = config.rollout.max_prompt_tokens + config.rollout.max_new_tokens

@@ -28,7 +28,7 @@ _FREE = {
     "add-dependency", "after-all", "async-done", "async-start", "async-update", "bitcast", "call", "conditional",
     "constant", "get-tuple-element", "opt-barrier", "parameter", "partition-id", "replica-id", "tuple", "while",
 }
-_COLLECTIVES = {
+COLLECTIVES = {
     "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "ragged-all-to-all",
     "reduce-scatter",
 }
@@ -90,21 +90,29 @@ class Cost:
             self.collectives[kind] = self.collectives.get(kind, Traffic()).plus(traffic, times)
 
 
-def count(text: str, *, branch: int | None = None, trips: Mapping[str, int] | None = None) -> Cost:
+def count(text: str, *, branch: int | None = None, trips: Mapping[str, float] | None = None) -> Cost:
     """The cost of one execution of a compiled program, `compiled.as_text()`, on one device.
 
     `branch`: which branch every conditional takes; 0 is False, so that 0 is the update at or below the entropy ceiling
     and 1 the one above it. None: the one with more floating-point operations.
     `trips`: how often loops run whose number is a value at run time; the key is a part of the loop's op_name, such as
-    "policy_loss". Loops with a number that the compiler knows need none.
+    "policy_loss", and the first key that fits counts. Loops with a number that the compiler knows need none.
     Raises HloError for a loop of unknown number that `trips` does not name, and for a text that is no program.
     """
     module = parse(text)
     return _Counter(module, branch, trips or {}).computation(module.entry)
 
 
+def products(instruction: Instruction, here: Computation, module: Module) -> float:
+    """Floating-point operations of the products in one instruction, a fusion's included; `here` holds it."""
+    if instruction.opcode == "fusion":
+        inside = module[instruction.called["calls"][0]]
+        return sum(products(item, inside, module) for item in inside)
+    return _product(instruction, here)
+
+
 class _Counter:
-    def __init__(self, module: Module, branch: int | None, trips: Mapping[str, int]) -> None:
+    def __init__(self, module: Module, branch: int | None, trips: Mapping[str, float]) -> None:
         self._module, self._branch, self._trips = module, branch, trips
         self._known: dict[str, Cost] = {}
 
@@ -133,23 +141,17 @@ class _Counter:
             cost.add(Cost(inside.products, inside.elementwise))  # its bytes stay in registers
         elif opcode in ("call", "async-start"):
             cost.add(self.computation(next(iter(called.values()))[0]))
-        elif kind in _COLLECTIVES:
+        elif kind in COLLECTIVES:
             cost.collectives[kind] = _traffic(kind, instruction, here)
-        elif opcode == "dot":
-            cost.products[instruction.scope] += _dot(instruction, here)
-        elif opcode == "convolution":
-            cost.products[instruction.scope] += _convolution(instruction, here)
-        elif opcode == "custom-call":
-            flops = _library_call(instruction, here)
-            if flops:
-                cost.products[instruction.scope] += flops
+        elif flops := _product(instruction, here):
+            cost.products[instruction.scope] += flops
         elif opcode in ("reduce", "reduce-window", "scatter", "select-and-scatter"):
             cost.elementwise += _combined(instruction, here)
         elif opcode in _ELEMENTWISE:
             cost.elementwise += instruction.size
         return cost
 
-    def _loop(self, loop: Instruction) -> int:
+    def _loop(self, loop: Instruction) -> float:
         known = loop.backend_config.get("known_trip_count", {}).get("n")
         if known is not None:
             return int(known)
@@ -165,6 +167,12 @@ class _Counter:
         if self._branch is not None:
             return self.computation(branches[self._branch])
         return max(map(self.computation, branches), key=lambda cost: cost.flops)
+
+
+def _product(instruction: Instruction, here: Computation) -> int:
+    counters = {"dot": _dot, "convolution": _convolution, "custom-call": _library_call}
+    counter = counters.get(instruction.opcode)
+    return counter(instruction, here) if counter else 0
 
 
 def _dot(dot: Instruction, here: Computation) -> int:

@@ -127,6 +127,7 @@ class Computation:
 class Module:
     """A whole program, as one device runs it."""
 
+    name: str
     computations: dict[str, Computation]
     entry: str
 
@@ -151,7 +152,8 @@ def parse(text: str) -> Module:
             current.instructions[instruction.name] = instruction
     if not entry:
         raise HloError("this is no compiled XLA program: it has no ENTRY computation; give compiled.as_text()")
-    return Module(computations, entry)
+    name = re.match(r"HloModule ([\w.\-]+)", text)
+    return Module(name.group(1) if name else "", computations, entry)
 
 
 def _instruction(line: str) -> Instruction:

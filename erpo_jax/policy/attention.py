@@ -81,7 +81,8 @@ def attend_rows(
 ) -> jax.Array:
     """Causal attention over what is `visible`. Returns [R, S, N, H] in the dtype of q."""
     # cuDNN's packed layout (offsets of segments) needs Hopper and a bound on segments per row; a mask needs neither
-    with jax.numpy_dtype_promotion("standard"):  # jax's own function mixes bfloat16 and float32
+    # jax's own function mixes bfloat16 and float32
+    with jax.named_scope("attend"), jax.numpy_dtype_promotion("standard"):
         return jax.nn.dot_product_attention(
             q_rsnh, k_rsjh, v_rsjh, mask=visible_rqk[:, None], is_causal=True, implementation=implementation
         )

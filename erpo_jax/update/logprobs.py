@@ -65,7 +65,8 @@ def token_logprobs(head: Head, hidden_rsd: jax.Array, target_rs: jax.Array, coun
         return head.put(values[0], logprob_rc, number), head.put(values[1], entropy_rc, number)
 
     zeros_rs = jnp.zeros(target_rs.shape, jnp.float32)
-    found: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, _chunks(head, count), chunk, (zeros_rs, zeros_rs))
+    with jax.named_scope("token_logprobs"):
+        found: tuple[jax.Array, jax.Array] = jax.lax.fori_loop(0, _chunks(head, count), chunk, (zeros_rs, zeros_rs))
     return found
 
 
@@ -97,9 +98,9 @@ def loss_and_gradient(
     if head.mesh is not None:
         own = NamedSharding(head.mesh, partition(("rows", "vocabulary", "features")))
         zeros_kvd = jax.lax.with_sharding_constraint(zeros_kvd, own)
-    sums, hidden_bar_rsd, unembed_bar_kvd = jax.lax.fori_loop(
-        0, _chunks(head, count), chunk, (TokenSums.zero(), jnp.zeros_like(hidden_rsd), zeros_kvd)
-    )
+    zeros = (TokenSums.zero(), jnp.zeros_like(hidden_rsd), zeros_kvd)
+    with jax.named_scope("token_logprobs"):
+        sums, hidden_bar_rsd, unembed_bar_kvd = jax.lax.fori_loop(0, _chunks(head, count), chunk, zeros)
     unembed_bar_vd = jnp.sum(unembed_bar_kvd, axis=0)
     if head.mesh is not None:  # left where the parameter rests: each device gets its part of the sum alone
         at_rest = NamedSharding(head.mesh, partition(("vocabulary", "model")))

@@ -1,0 +1,34 @@
+"""Candidates of a step that was run, from its file in the run folder: to profile with real lengths and rewards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from erpo_jax.config import Config
+from erpo_jax.errors import UserError
+from erpo_jax.run_folder import read_rollouts
+from erpo_jax.update import Candidate
+
+
+def recorded_candidates(file: Path, config: Config) -> list[Candidate]:
+    """The candidates of one update of a step, in the order in which the run had them. Raises UserError."""
+    if not file.is_file():
+        raise UserError(f"there is no rollout file {file}; a run folder keeps them in rollouts/")
+    rows = read_rollouts(file)
+    groups = {problem: group for group, problem in enumerate(dict.fromkeys(row["problem"] for row in rows))}
+    update = config.update
+    here = config.train.problems_per_step // update.minibatches
+    return [
+        Candidate(
+            prompt_ids=row["prompt_ids"],
+            completion_ids=row["token_ids"],
+            rollout_logprobs=row["logprobs"],
+            group=groups[row["problem"]],
+            index=row["candidate"],
+            reward=float("nan") if row["reward"] is None else row["reward"],
+            present=row["present"],
+            old_logprobs=row["logprobs"] if update.epochs * update.minibatches > 1 else None,
+        )
+        for row in rows
+        if groups[row["problem"]] < here
+    ]
