@@ -124,14 +124,15 @@ def compare(
     else:
         candidates = of_rollouts(rollouts, sizes.candidates, sizes.vocabulary)
     contestants = _contestants(sizes, sizes.vocabulary, candidates, with_tunix)
-    gap = _same_logprobs(contestants)
+    gap = _same_logprobs(contestants[2:])
     for contestant in contestants:  # compiles and warms up
         contestant.run()
     timings = in_turn([contestant.run for contestant in contestants], repeats)
-    large = [_temporaries(c) for c in _contestants(sizes, LARGE_VOCABULARY, candidates, with_tunix)]
+    programs = [_compiled(contestant) for contestant in contestants]
+    large = [_temporaries(_compiled(c)) for c in _contestants(sizes, LARGE_VOCABULARY, candidates, with_tunix)]
     results = [
-        Result(c.name, c.does, timing, _flops(c), _temporaries(c), more)
-        for c, timing, more in zip(contestants, timings, large, strict=True)
+        Result(c.name, c.does, timing, _flops(compiled, c.branch), _temporaries(compiled), more)
+        for c, timing, compiled, more in zip(contestants, timings, programs, large, strict=True)
     ]
     lengths = [tokens(c) for c in candidates]
     what = (
@@ -150,7 +151,7 @@ def _contestants(sizes: Sizes, vocabulary: int, candidates: Sequence[Candidate],
     update = UpdateConfig(micro_batch_rows=sizes.micro_batch_rows, chunk_tokens=sizes.chunk_tokens)
     made = [
         erpo(f"erpo_jax, {name}", policy, candidates, loss, update, rows)
-        for name, loss in (("below the ceiling", BELOW), ("above the ceiling", ABOVE), ("entropy term off", OFF))
+        for name, loss in (("above the ceiling", ABOVE), ("entropy term off", OFF), ("below the ceiling", BELOW))
     ]
     made += [plain_reference(policy, candidates, BELOW), verl_like(policy, candidates)]
     return made + ([tunix(policy, candidates)] if with_tunix else [])
@@ -164,11 +165,13 @@ def _same_logprobs(contestants: Sequence[Contestant]) -> float:
     return gap
 
 
-def _flops(contestant: Contestant) -> float:
-    branch = int(contestant.name.endswith("above the ceiling"))
-    return sum(count(str(lowered.compile().as_text()), branch=branch).flops for lowered in contestant.lower())
+def _compiled(contestant: Contestant) -> list[Any]:
+    return [lowered.compile() for lowered in contestant.lower()]
 
 
-def _temporaries(contestant: Contestant) -> int:
-    sizes: list[Any] = [lowered.compile().memory_analysis() for lowered in contestant.lower()]
-    return max(int(size.temp_size_in_bytes) for size in sizes)
+def _flops(compiled: Sequence[Any], branch: int) -> float:
+    return sum(count(program.as_text(), branch=branch).flops for program in compiled)
+
+
+def _temporaries(compiled: Sequence[Any]) -> int:
+    return max(int(program.memory_analysis().temp_size_in_bytes) for program in compiled)

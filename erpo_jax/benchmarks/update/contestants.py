@@ -38,6 +38,8 @@ class Contestant:
     """Its programs, with every number of loops compiled in; together they are one step."""
     logprobs: Callable[[], list[np.ndarray]]
     """Of every candidate's answer tokens, at the first weights: proof that all see the same."""
+    branch: int = 0
+    """Which branch its conditional takes, if it has one."""
 
 
 def copied(policy: Policy) -> Policy:
@@ -77,7 +79,8 @@ def erpo(
         return [found[c.group * size + c.index] for c in candidates]
 
     rows_of = f"{batch.tokens_rs.shape[1]} slots, {update.micro_batch_rows} a micro-batch"
-    return Contestant(name, f"{kept} + {both - kept} micro-batches of rows of {rows_of}", run, lower, logprobs)
+    does = f"{kept} + {both - kept} micro-batches of rows of {rows_of}"
+    return Contestant(name, does, run, lower, logprobs, branch=int(loss.entropy_ceiling == 0))
 
 
 def plain_reference(policy: Policy, candidates: Sequence[Candidate], loss: LossConfig) -> Contestant:
