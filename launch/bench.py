@@ -119,7 +119,13 @@ def update(parser: argparse.ArgumentParser) -> None:
             micro_batch_rows=options.micro_batch_rows,
             chunk_tokens=options.chunk_tokens,
         )
-        result = compare(sizes, rollouts=options.rollouts, with_tunix=not options.no_tunix, repeats=options.repeats)
+        result = compare(
+            sizes,
+            rollouts=options.rollouts,
+            with_tunix=not options.no_tunix,
+            repeats=options.repeats,
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+        )
         return [machine(), *result.lines()]
 
     parser.set_defaults(run=run)

@@ -76,12 +76,13 @@ class Update:
         """How often the step was compiled so far: at most once per row length."""
         self._micro_batch_rows = micro_batch_rows
         self._everywhere: NamedSharding = shardings.step  # type: ignore[assignment]
+        self._step, self._out_shardings = step, (shardings, self._everywhere)
 
         def counted(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
             self.compilations += 1  # runs when jit traces, that is once per compilation
             return step(state, batch)
 
-        self._jitted = jax.jit(counted, donate_argnums=0, out_shardings=(shardings, self._everywhere))
+        self._jitted = jax.jit(counted, donate_argnums=0, out_shardings=self._out_shardings)
 
     def __call__(self, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         """One update. `batch` holds host arrays (`pack`). Metrics are float32 scalars on the devices.
@@ -99,10 +100,22 @@ class Update:
             )
         return state, metrics
 
-    def lower(self, state: Any, batch: Any) -> jax.stages.Lowered:
-        """The step lowered for these arrays or shapes (jax.ShapeDtypeStruct with shardings)."""
+    def lower(self, state: Any, batch: Any, *, fixed: bool = False) -> jax.stages.Lowered:
+        """The step lowered for these arrays or shapes (jax.ShapeDtypeStruct with shardings).
+
+        `fixed` compiles in how often each loop runs, so that the program's cost can be read off its text: for the
+        batch's own numbers of micro-batches, which are then Python ints or host arrays, and its `answer_slots`.
+        """
         self._check(batch)
-        return self._jitted.lower(state, batch)
+        if not fixed:
+            return self._jitted.lower(state, batch)
+        kept, both = int(batch.kept_micro_batches), int(batch.micro_batches)
+
+        def with_numbers(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+            return self._step(state, replace(batch, kept_micro_batches=kept, micro_batches=both))
+
+        jitted = jax.jit(with_numbers, donate_argnums=0, out_shardings=self._out_shardings)
+        return jitted.lower(state, batch)
 
     def _check(self, batch: Batch) -> None:
         rows = batch.tokens_rs.shape[0]

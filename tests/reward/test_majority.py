@@ -52,7 +52,7 @@ def group(*behaviours, present=None):
             Outcome("error", None, 0.0, 0.0) if key == "." else Outcome("ok", f"{key}\n", 0.0, 0.0) for key in text
         ]
         attempts.append(Attempt(Completion((1,), (0.0,), "stop", 0), text, "p", here, outcomes))
-    return Group(Problem(id="p", statement="s"), Prompt((1,), ""), tuple(behaviours[0]), attempts)
+    return Group(Problem(id="p", statement="s"), Prompt((1,), ""), tuple(behaviours[0]), attempts, version=0)
 
 
 @pytest.mark.parametrize(

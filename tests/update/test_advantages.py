@@ -26,7 +26,7 @@ def test_epsilon_is_added_to_the_deviation():
 
 @pytest.mark.parametrize("reward", [0.3, 0.7])
 @pytest.mark.parametrize("size", [6, 7, 8, 16, 31, 64])
-def test_equal_rewards_give_exactly_zero(reward, size):
+def test_u1_equal_rewards_give_exactly_zero(reward, size):
     reward_bg = np.full((3, size), reward, np.float32)
     found = jax.jit(group_advantages)(reward_bg, np.ones((3, size), bool))
     assert not np.any(np.asarray(found))

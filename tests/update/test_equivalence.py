@@ -31,7 +31,7 @@ def wanted(tiny, sample):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_same_gradient(tiny, sample, distance, wanted, name):
+def test_u3_same_gradient(tiny, sample, distance, wanted, name):
     how = dict(SETTINGS[name])
     policy = tiny.policy(*how.pop("mesh", (1, 1, 1)), remat=how.pop("remat", False))
     found, metrics, _ = tiny.run(sample(30, old=True), policy=policy, loss=LOSS, **how)
@@ -42,7 +42,7 @@ def test_same_gradient(tiny, sample, distance, wanted, name):
 
 
 @pytest.mark.parametrize("order", ["as sampled", "by length", "shuffled"])
-def test_order_does_not_matter(tiny, sample, distance, wanted, order):
+def test_u3_order_does_not_matter(tiny, sample, distance, wanted, order):
     candidates = sample(30, old=True)
     if order == "by length":
         candidates.sort(key=lambda c: len(c.completion_ids))

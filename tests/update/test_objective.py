@@ -31,7 +31,7 @@ def test_clipping(ratio, advantage, g, slope):
     assert float(gradient) == pytest.approx(slope, rel=1e-6)
 
 
-def test_masked_slot_stays_finite():
+def test_u2_masked_slot_stays_finite():
     def objective(logprob):
         mask = jnp.asarray([True, False])
         ratio = policy_ratio(logprob, jnp.asarray([-1.0, -200.0], jnp.float32), mask)

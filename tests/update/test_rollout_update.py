@@ -70,7 +70,7 @@ def test_an_empty_part_is_skipped(tiny, sample):
     assert int(state.step) == 1
 
 
-def test_fifty_steps_compile_once_per_row_length(tiny):
+def test_u9_fifty_steps_compile_once_per_row_length(tiny):
     config = configured(update=UpdateConfig(micro_batch_rows=2, chunk_tokens=16), optimizer=FAST)
     policy, rng = tiny.bigram(), np.random.default_rng(0)
     learn = RolloutUpdate(policy, config, BatchShape(4, 4, 2, (16, 32, 64)))

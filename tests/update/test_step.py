@@ -1,5 +1,6 @@
 """The compiled step against the plain reference, and every rule on when and what it learns."""
 
+import json
 from dataclasses import replace
 
 import jax
@@ -8,10 +9,28 @@ import numpy as np
 import optax
 import pytest
 
+from erpo_jax.checkpoint import Checkpoints
 from erpo_jax.config import LossConfig, MaskConfig, OptimizerConfig, UpdateConfig
+from erpo_jax.policy import export, load
 from erpo_jax.update import GAP_EDGES, BatchError, BatchShape, make_update, pack
 from erpo_jax.update.reference import plan, reference_gradient, reference_logprobs
+from tests.update.conftest import SPEC
 
+HF_CONFIG = {
+    "model_type": "qwen3",
+    "vocab_size": SPEC.vocabulary,
+    "hidden_size": SPEC.model,
+    "intermediate_size": SPEC.feed_forward,
+    "num_hidden_layers": SPEC.layers,
+    "num_attention_heads": SPEC.heads,
+    "num_key_value_heads": SPEC.kv_heads,
+    "head_dim": SPEC.head_dim,
+    "max_position_embeddings": SPEC.max_positions,
+    "rope_theta": SPEC.rope_theta,
+    "rms_norm_eps": SPEC.norm_eps,
+    "tie_word_embeddings": SPEC.tied,
+    "initializer_range": SPEC.initializer_range,
+}
 BELOW = LossConfig(entropy_ceiling=10.0)
 NO_TERM = LossConfig(entropy_coefficient=0.0)
 TIED = [[0.3] * 4] * 4
@@ -62,7 +81,7 @@ def test_old_logprobs_clipping_and_importance(tiny, sample, distance):
     assert metrics["ratio_mean"] != 1
 
 
-def test_just_under_and_just_over_the_ceiling(tiny, sample):
+def test_u6_just_under_and_just_over_the_ceiling(tiny, sample):
     candidates = sample(7)
     plain, metrics, state = tiny.run(candidates, loss=NO_TERM)
     h = metrics["entropy"]
@@ -78,7 +97,7 @@ def test_just_under_and_just_over_the_ceiling(tiny, sample):
 
 
 @pytest.mark.parametrize("denominator", ["all_tokens", "kept_tokens", "sequences"])
-def test_three_of_four_groups_tied(tiny, sample, distance, denominator):
+def test_u5_three_of_four_groups_tied(tiny, sample, distance, denominator):
     rewards = [[0.7] * 4, [0.0, 0.5, 1.0, 1.0], [0.3] * 4, [1.0] * 4]
     loss = LossConfig(entropy_coefficient=0.0, denominator=denominator)
     candidates = sample(8, rewards, absent=0)
@@ -98,7 +117,7 @@ def test_three_of_four_groups_tied(tiny, sample, distance, denominator):
 
 
 @pytest.mark.parametrize("case", ["tied", "absent"])
-def test_nothing_to_learn_changes_no_bit(tiny, sample, case):
+def test_u4_nothing_to_learn_changes_no_bit(tiny, sample, case):
     candidates = sample(9, TIED) if case == "tied" else [replace(c, present=False) for c in sample(9)]
     optimizer = OptimizerConfig(learning_rate=0.1)
     policy = tiny.bigram()
@@ -224,6 +243,20 @@ def test_a_donated_state_can_be_used_and_counts(tiny, sample):
     assert int(state.step) == 3
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(state.params))
     assert jnp.result_type(*jax.tree.leaves(state.params)) == jnp.float32
+
+
+def test_u11_save_and_export_right_after_a_donated_step(tiny, sample, tmp_path):
+    policy = tiny.policy()
+    _, _, state = tiny.run(sample(0), policy=policy)  # its own state was donated
+    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
+        checkpoints.save(1, state, {})
+        restored, _ = checkpoints.restore(1, tiny.state(policy))
+    assert bits(restored) == bits(state)
+    (tmp_path / "config.json").write_text(json.dumps(HF_CONFIG))
+    folder = export(replace(policy, source=tmp_path, params=state.params), tmp_path / "export", dtype="float32")
+    loaded = load(folder, policy.mesh, remat=False)
+    assert loaded.spec == policy.spec
+    assert bits(loaded.params) == bits(state.params)
 
 
 def test_the_reference_plans_by_hand(sample):

@@ -72,7 +72,7 @@ def erpo(
         jax.block_until_ready(metrics)
 
     def lower() -> list[jax.stages.Lowered]:
-        return [step.lower(state, replace(batch, kept_micro_batches=kept, micro_batches=both, answer_slots=answers))]
+        return [step.lower(state, replace(batch, answer_slots=answers), fixed=True)]
 
     def logprobs() -> list[np.ndarray]:
         found = unpack(batch, make_scorer(policy, update, 1.0)(policy.params, batch))
