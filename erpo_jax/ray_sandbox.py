@@ -146,6 +146,7 @@ class _Remote:
 class RayPool(Driver[_Remote]):
     """Actors in place of local workers. Raises SandboxError when none is to be had."""
 
+    ahead = 2  # the way to another machine is long
     tries = 5  # several nodes may go in a row; a program that breaks its worker is given up on its node
 
     def __init__(self, settings: dict[str, Any]) -> None:

@@ -137,23 +137,43 @@ def sandbox(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--candidates", type=int, default=16, help="programs per problem")
     parser.add_argument("--probes", type=int, default=10, help="inputs per program")
     parser.add_argument("--cpu-limit", type=float, default=0.5, help="CPU seconds an endless program may burn")
-    parser.add_argument("--rounds", type=int, default=4, help="turns in which what is compared alternates")
+    parser.add_argument("--rounds", type=int, default=3, help="turns in which what is compared alternates")
+    parser.add_argument("--plain", type=int, default=64, help="executions in plain interpreters")
+    parser.add_argument(
+        "--real", type=Path, metavar="FOLDER", help="as many executions of the right programs in this data set, instead"
+    )
     parser.add_argument(
         "--in-a-row", type=int, default=0, help="so many executions in one sandbox instead: what grows?"
     )
 
     def run(options: argparse.Namespace) -> Iterator[str]:
-        from erpo_jax.benchmarks.sandbox import compare, in_a_row
+        from erpo_jax.benchmarks.sandbox import compare, in_a_row, made_step, real_step
+        from erpo_jax.evaluate.estimates import EvaluationError
         from erpo_jax.sandbox import SandboxError
 
-        step = (options.workers, options.groups, options.candidates, options.probes, options.rounds)
+        programs, probes = options.groups * options.candidates, options.probes
         try:
             if options.in_a_row:
                 yield from in_a_row(options.in_a_row, options.workers)
                 return
-            for title, numpy in (("plain programs", False), ("programs that import numpy", True)):
-                yield from compare(*step, numpy=numpy, cpu_limit_s=options.cpu_limit).lines(title)
-        except SandboxError as error:
+            if options.real:
+                step = real_step(options.real, programs * probes, probes)
+                steps = [(f"right programs of {options.real.name}", step, False)]
+            else:
+                small, larger = made_step(programs, probes), made_step(programs, probes, numpy=True)
+                steps = [("small programs", small, False), ("programs that import numpy", larger, True)]
+            for title, step, numpy in steps:
+                result = compare(
+                    step,
+                    workers=options.workers,
+                    candidates=options.candidates,
+                    rounds=options.rounds,
+                    plain=options.plain,
+                    numpy=numpy,
+                    cpu_limit_s=options.cpu_limit,
+                )
+                yield from result.lines(title)
+        except (SandboxError, EvaluationError) as error:
             raise UserError(str(error)) from error
 
     parser.set_defaults(run=run)

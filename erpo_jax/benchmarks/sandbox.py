@@ -1,8 +1,8 @@
 """What an execution costs in the sandbox, against a plain interpreter started for each; and a long row of executions.
 
-The programs are distinct and small, as in a training step; a step is groups x candidates x probes executions. Left out:
-the cost of the programs themselves, which is the same on both sides and next to nothing here. A step with endless
-programs therefore stands beside the least it can cost: the clean step, and the CPU seconds that these burn until their
+A step is some programs, no two alike, each on some inputs: made ones, as small as programs get, so that the sandbox is
+all there is to measure; or the right programs that came with a data set, on its own tests, as they are. A step with
+endless programs stands beside the least it can cost: the clean step, and the CPU seconds that these burn until their
 limit, spread over the workers.
 """
 
@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from erpo_jax.evaluate.estimates import EvaluationError
+from erpo_jax.evaluate.hidden import load_hidden
+from erpo_jax.evaluate.solutions import load_solutions
 from erpo_jax.sandbox import Job, Limits, Sandbox
 
 _KINDS = (
@@ -34,6 +37,7 @@ _NUMPY = (
 )
 _ENDLESS = "n = {k}\nwhile True:\n    n += 1"
 _FAULTY = ("n = {k} // 0", "n = [{k}] * 10**9", "while True:\n    print({k})", _ENDLESS)
+_AMPLE = Limits(cpu_s=20.0)  # every program of a clean step is to end by itself
 _TEXT = "20\n" + " ".join(str(n * 7919 % 1000) for n in range(20)) + "\n"
 
 
@@ -62,6 +66,8 @@ class Comparison:
     endless: Cost
     least: Cost
     """The least that the step with endless candidates can take when the clean one takes what it takes."""
+    step: int
+    """Executions of a step."""
 
     def lines(self, title: str) -> list[str]:
         """The table as text."""
@@ -77,44 +83,71 @@ class Comparison:
             ratios = cpu * self.plain.executions / self.plain.cpu_s, wall * self.plain.executions / self.plain.wall_s
             found.append(
                 f"{name:34}{cost.executions:>10}{1e3 * cpu:>9.2f}{1e3 * wall:>9.2f}{ratios[0]:>8.3f}{ratios[1]:>8.3f}"
-                f"{wall * self.clean.executions:>8.1f}"
+                f"{wall * self.step:>8.1f}"
             )
         found.append(
-            f"an endless candidate per group: {self.endless.wall_s / self.clean.wall_s:.2f}x the clean step's wall "
+            f"an endless candidate per group: {self.endless.wall_s / self.clean.wall_s:.2f}x the clean step's wall; "
+            f"no less than {self.least.wall_s / self.clean.wall_s:.2f}x can do "
             f"({self.endless.wall_s / self.least.wall_s:.2f}x the least)"
         )
         return found
 
 
+def made_step(programs: int, probes: int, numpy: bool = False) -> list[Job]:
+    """The smallest programs: a line in, a line out. No two compile to the same code."""
+    kinds = (_NUMPY,) if numpy else _KINDS
+    return [Job(kinds[n % len(kinds)].format(k=n + 2), (_TEXT,) * probes, limits=_AMPLE) for n in range(programs)]
+
+
+def real_step(folder: Path, executions: int, probes: int) -> list[Job]:
+    """The right programs of a data set that launch/prepare.py has split, in file order, each on its problem's first
+    tests, until there are so many executions. Problems on standard input alone: the others have no plain counterpart.
+    Raises EvaluationError for a file that is not valid or holds no such program."""
+    solutions = load_solutions(folder / "solutions.jsonl")
+    jobs: list[Job] = []
+    for name, tests in load_hidden(folder / "hidden.jsonl").items():
+        inputs = tuple(case.input for case in tests.cases[:probes])
+        right = dict.fromkeys(one.program for one in solutions.get(name, ()) if one.correct)
+        for program in right if tests.kind == "stdin" else ():
+            if executions <= 0:
+                return jobs
+            jobs.append(Job(program, inputs[:executions], limits=_AMPLE))
+            executions -= len(inputs)
+    if not jobs:
+        raise EvaluationError(f"{folder} holds no right program of a problem on standard input")
+    return jobs
+
+
 def compare(
+    clean: list[Job],
     workers: int = 2,
-    groups: int = 16,
     candidates: int = 16,
-    probes: int = 10,
-    rounds: int = 4,
-    plain_per_round: int = 16,
+    rounds: int = 3,
+    plain: int = 64,
     numpy: bool = False,
     cpu_limit_s: float = 0.5,
 ) -> Comparison:
-    """The three measured in turns, `rounds` times, a share of the step each time."""
-    limits = Limits(cpu_s=cpu_limit_s)
-    kinds = (_NUMPY,) if numpy else _KINDS
-    # distinct for the sandbox too: no two compile to the same code
-    sources = [kinds[n % len(kinds)].format(k=n + 2) for n in range(groups * candidates)]
-    clean = [Job(source, (_TEXT,) * probes, limits=limits) for source in sources]
+    """The step `clean`, the same with the first of every `candidates` programs endless, and `plain` of its executions
+    in plain interpreters: all of it in each round, in turns."""
     endless = list(clean)
-    for group in range(groups):
-        endless[group * candidates] = Job(_ENDLESS.format(k=group), (_TEXT,) * probes, limits=limits)
-    plain = quick = slow = _NOTHING
-    share = len(clean) // rounds
-    with Sandbox(workers=workers, preload_numpy=numpy) as sandbox:
+    for number, at in enumerate(range(0, len(clean), candidates)):
+        source = _ENDLESS.format(k=number)
+        endless[at] = Job(source, clean[at].inputs, limits=Limits(cpu_s=cpu_limit_s))
+    step = [(job.program or "", text) for job in clean for text in job.inputs]
+    # spread over the programs, and over the inputs of each
+    sample = [step[(n * len(step) // plain + n) % len(step)] for n in range(plain)]
+    alone = quick = slow = _NOTHING
+    rest = []
+    with Sandbox(workers=workers, preload_numpy=numpy, share_identical=False) as sandbox:
         for turn in range(rounds):
-            plain += _plain(sources[turn * share :][:plain_per_round])
-            quick += _sandboxed(sandbox, clean[turn * share :][:share])
-            slow += _sandboxed(sandbox, endless[turn * share :][:share])
-    rest, burnt = 1 - 1 / candidates, groups * cpu_limit_s
-    least = Cost(slow.executions, rest * quick.cpu_s + burnt, rest * quick.wall_s + burnt / workers)
-    return Comparison(plain, quick, slow, least)
+            alone += _plain(sample[turn::rounds])
+            cost, by_program = _sandboxed(sandbox, clean)
+            quick += cost
+            rest.append(1 - sum(by_program[::candidates]) / sum(by_program))
+            slow += _sandboxed(sandbox, endless)[0]
+    kept, burnt = sum(rest) / rounds, rounds * len(clean[::candidates]) * cpu_limit_s
+    least = Cost(slow.executions, kept * quick.cpu_s + burnt, kept * quick.wall_s + burnt / workers)
+    return Comparison(alone, quick, slow, least, len(step))
 
 
 def in_a_row(executions: int, workers: int = 2, slices: int = 10) -> Iterator[str]:
@@ -148,17 +181,18 @@ def _endless_jobs(probes: int) -> Iterator[Job]:
         yield Job(kinds[turn % len(kinds)].format(k=number), (_TEXT,) * probes, limits=limits)
 
 
-def _plain(sources: list[str]) -> Cost:
+def _plain(executions: list[tuple[str, str]]) -> Cost:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
-    for source in sources:
-        subprocess.run([sys.executable, "-I", "-c", source], input=_TEXT.encode(), capture_output=True, check=True)
+    for source, text in executions:
+        subprocess.run([sys.executable, "-I", "-c", source], input=text.encode(), capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(len(sources), cpu, time.monotonic() - begun)
+    return Cost(len(executions), cpu, time.monotonic() - begun)
 
 
-def _sandboxed(sandbox: Sandbox, jobs: list[Job]) -> Cost:
+def _sandboxed(sandbox: Sandbox, jobs: list[Job]) -> tuple[Cost, list[float]]:
+    """What the jobs took in all, and the CPU seconds of each program."""
     before = time.process_time() + sum(map(_cpu_below, sandbox.worker_pids))
     begun = time.monotonic()
     found = sandbox.run(jobs)
@@ -166,7 +200,8 @@ def _sandboxed(sandbox: Sandbox, jobs: list[Job]) -> Cost:
     verdicts = Counter(outcome.verdict for outcomes in found for outcome in outcomes)
     if not verdicts.keys() <= {"ok", "timeout"}:
         raise RuntimeError(f"a program of the benchmark went wrong: {dict(verdicts)}")
-    return Cost(verdicts.total(), time.process_time() + sum(map(_cpu_below, sandbox.worker_pids)) - before, wall)
+    cost = Cost(verdicts.total(), time.process_time() + sum(map(_cpu_below, sandbox.worker_pids)) - before, wall)
+    return cost, [sum(outcome.cpu_s for outcome in outcomes) for outcomes in found]
 
 
 def _cpu_below(pid: int) -> float:

@@ -17,7 +17,6 @@ from typing import Generic, Protocol, TypeVar
 from erpo_jax.sandbox.outcome import SandboxError
 from erpo_jax.sandbox.worker import Ticket, Worker
 
-_AHEAD = 2  # jobs a worker holds: the one it runs and the next
 _log = logging.getLogger("erpo_jax.sandbox")
 
 
@@ -39,6 +38,8 @@ class Driver(ABC, Generic[H]):
 
     tries = 2
     """Times a job is begun at most, if its worker is lost each time."""
+    ahead = 1
+    """Jobs a worker holds at most: more, and one may wait behind a long one while another worker is idle."""
     workers: list[H]
 
     @abstractmethod
@@ -73,7 +74,7 @@ class Driver(ABC, Generic[H]):
                 self._replace(worker)
 
     def _feed(self, tickets: Iterator[Ticket], again: deque[Ticket], more: bool) -> bool:
-        for held in range(_AHEAD):  # every worker gets one before any gets two
+        for held in range(self.ahead):  # every worker gets one before any gets two
             for worker in self.workers:
                 if len(worker.given) > held:
                     continue
