@@ -1,4 +1,4 @@
-"""Which GPUs train and which serve, and how they share memory: what can be wrong with that before a device is seen."""
+"""What a configuration may ask of vLLM: which GPUs train and which serve, how they share memory, and its own limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from erpo_jax.config.sections import Config
 SHARED_MEMORY = 0.95
 """Of a GPU's memory, what JAX and vLLM may plan for together; the rest is for their libraries."""
 
+MAX_TEMPERATURE = 2.0
+
 
 def check_placement(config: Config) -> None:
     """Raises ConfigError naming the key, the sizes found, and the valid ones."""
@@ -16,6 +18,12 @@ def check_placement(config: Config) -> None:
         raise ConfigError(
             "vllm.kind=process is one process of one device: it goes with vllm.urls=[], vllm.servers=1 and "
             "vllm.tensor_parallel=1; vllm.kind=server has no such limits"
+        )
+    temperatures = [config.rollout.temperature, config.probes.temperature, *config.evaluate.temperatures]
+    if max(temperatures) > MAX_TEMPERATURE:
+        raise ConfigError(
+            f"vLLM takes temperatures up to {MAX_TEMPERATURE:g}, and {max(temperatures):g} is asked for; lower it in "
+            f"rollout, probes or evaluate, or use rollout.engine=jax"
         )
     for url in vllm.urls:
         if not url.startswith(("http://", "https://")):

@@ -137,7 +137,7 @@ class HttpServer:
         if response.status >= 500:
             raise ServerGone(f"{self.name} answered {path} with {response.status}: {_said(content)}")
         if response.status >= 400:
-            raise EngineFailed(f"{self.name} refused {path} with {response.status}: {_said(content)}{_hint(path)}")
+            raise EngineFailed(f"{self.name} refused {path} with {response.status}: {_said(content)}{_hint(response.status, path)}")
         found = json.loads(content) if content else {}
         return found if isinstance(found, dict) else {"value": found}
 
@@ -161,7 +161,9 @@ def _said(content: bytes) -> str:
     return " ".join(str(said).split())[:300] or "nothing"
 
 
-def _hint(path: str) -> str:
+def _hint(status: int, path: str) -> str:
+    if status not in (403, 404):
+        return ""
     if path.startswith("/inference"):
         return "; the server needs --enable-scale-out"
     return "; the server needs VLLM_SERVER_DEV_MODE=1 in its environment"

@@ -1,0 +1,124 @@
+"""New weights: served by vLLM from the next answer on, whole and undamaged, or refused by name."""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from transformers import Qwen3ForCausalLM
+
+from erpo_jax.policy import export
+from erpo_jax.rollout import EngineFailed, Sampling
+from erpo_jax.rollout.checking import check_prompts, compare
+from erpo_jax.rollout.vllm.folders import Folders
+from tests.rollout.vllm.conftest import LONGEST_PROMPT, changed, random_prompts
+
+
+@pytest.fixture(params=["tied", "untied"])
+def pair(request):
+    """An engine and the policy that it was started with; put back after the test."""
+    engine, policy = request.getfixturevalue(f"{request.param}_engine"), request.getfixturevalue(request.param)
+    yield engine, policy
+    engine.refresh(policy, 0)
+
+
+def test_after_a_refresh_every_answer_is_of_the_new_weights(pair, tmp_path):
+    """CASES W5, against transformers: a prompt of 300 tokens, asked under the old weights, then under the new."""
+    engine, policy = pair
+    prompts = random_prompts([300, 9])
+    greedy = Sampling(0.0, 12)
+    before = [answer.token_ids for (answer,) in engine.generate(prompts, 1, greedy, [0, 1])]
+    new = changed(policy)
+    engine.refresh(new, 7)
+    after = [group[0] for group in engine.generate(prompts, 1, greedy, [0, 1])]
+    assert {answer.weights_version for answer in after} == {7}
+    reference = Qwen3ForCausalLM.from_pretrained(export(new, tmp_path / "new"), dtype=torch.float32).eval()
+    reference.generation_config.eos_token_id = [3, 11]
+    for prompt, answer, old in zip(prompts, after, before, strict=True):
+        with torch.inference_mode():
+            out = reference.generate(
+                torch.tensor([prompt]), max_new_tokens=12, do_sample=False, temperature=None, top_k=None, pad_token_id=0
+            )
+        assert list(answer.token_ids) == out[0, len(prompt) :].tolist()
+        assert answer.token_ids != old
+
+
+def test_the_check_sees_the_right_weights_as_right_and_others_as_wrong(pair):
+    engine, policy = pair
+    new = changed(policy)
+    engine.refresh(new, 1)
+    prompts = check_prompts(policy, LONGEST_PROMPT)
+    assert max(map(len, prompts)) > 256
+    right, wrong = compare(engine, new, prompts), compare(engine, policy, prompts)
+    assert right.tokens >= 16
+    assert right.gap_max < 1e-4
+    assert right.agree == 1.0
+    assert wrong.gap_mean > 0.05
+
+
+def test_a_scaled_tensor_that_was_exported_faithfully_is_found_by_the_check(tied_engine, tied):
+    """CASES W6: what no checksum can know."""
+    scaled = tied.with_params(_scaled(tied.params, "final_norm_d", 1.01))
+    tied_engine.refresh(scaled, 2)
+    found = compare(tied_engine, tied, check_prompts(tied, LONGEST_PROMPT))
+    tied_engine.refresh(tied, 0)
+    assert found.gap_mean > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("dropped", r"has no tensor model.layers.1.mlp.up_proj.weight"),
+        ("renamed", r"has no tensor model.layers.1.mlp.up_proj.weight"),
+        ("added", r"has a tensor model.layers.1.mlp.up_proj.bias, which the served model has not"),
+        ("reshaped", r"tensor model.layers.1.mlp.up_proj.weight has shape \[64, 96\]; the served model has \[96, 64\]"),
+        ("scaled", r"tensor model.layers.1.mlp.up_proj.weight is not what the trainer wrote"),
+        ("cut", r"Error"),
+        ("gone", r"holds no safetensors file"),
+    ],
+)
+def test_a_damaged_folder_is_refused_by_name_and_the_old_weights_go_on(tied_engine, tied, tmp_path, fault, said):
+    """CASES W6."""
+    folder = export(changed(tied), tmp_path / "new", dtype="float32", checksums=True)
+    file, name = folder / "model.safetensors", "model.layers.1.mlp.up_proj.weight"
+    tensors = load_file(file)
+    if fault == "dropped":
+        del tensors[name]
+    elif fault == "renamed":
+        tensors["model.layers.1.mlp.upp_proj.weight"] = tensors.pop(name)
+    elif fault == "added":
+        tensors[name.replace("weight", "bias")] = np.zeros(96, np.float32)
+    elif fault == "reshaped":
+        tensors[name] = np.ascontiguousarray(tensors[name].T)
+    elif fault == "scaled":
+        tensors[name] = tensors[name] * np.float32(1.001)
+    if fault == "gone":
+        shutil.rmtree(folder)
+    elif fault == "cut":
+        file.write_bytes(file.read_bytes()[:-100])
+    else:
+        save_file(tensors, file, {"format": "pt"})
+    with pytest.raises(EngineFailed, match=said):
+        tied_engine.load(folder, 9)
+    assert tied_engine.weights_version == 0
+    ((answer,),) = tied_engine.generate([[5, 6, 7]], 1, Sampling(1.0, 4), [0])
+    assert answer.weights_version == 0
+    assert compare(tied_engine, tied, check_prompts(tied, LONGEST_PROMPT)).gap_max < 1e-4
+
+
+def test_two_folders_are_kept_and_none_of_a_killed_run(tied, tmp_path):
+    folders = Folders(str(tmp_path), tmp_path / "run", tied, "float32")
+    written = [folders.write(tied, version) for version in range(4)]
+    assert [folder.exists() for folder in written] == [False, False, True, True]
+    killed = Folders(str(tmp_path), tmp_path / "run", tied, "float32")  # a run that was killed left two
+    assert killed.path == folders.path
+    assert not killed.path.exists()
+
+
+def _scaled(params, name, factor):
+    def one(path, value):
+        return value * np.float32(factor) if name in jax.tree_util.keystr(path) else value
+
+    return jax.tree_util.tree_map_with_path(one, params)
