@@ -137,7 +137,9 @@ class HttpServer:
         if response.status >= 500:
             raise ServerGone(f"{self.name} answered {path} with {response.status}: {_said(content)}")
         if response.status >= 400:
-            raise EngineFailed(f"{self.name} refused {path} with {response.status}: {_said(content)}{_hint(response.status, path)}")
+            raise EngineFailed(
+                f"{self.name} refused {path} with {response.status}: {_said(content)}{_hint(response.status, path)}"
+            )
         found = json.loads(content) if content else {}
         return found if isinstance(found, dict) else {"value": found}
 

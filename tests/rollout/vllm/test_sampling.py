@@ -1,4 +1,4 @@
-"""What vLLM samples for us: n answers a prompt from the policy's own distribution, whatever the checkpoint's defaults."""
+"""What vLLM samples for us: n answers a prompt, from the policy's own distribution and no default of the checkpoint."""
 
 import numpy as np
 import pytest

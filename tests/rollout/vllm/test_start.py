@@ -67,7 +67,9 @@ def test_what_ends_a_start_is_read_off_its_log(tied_folder, tmp_path, monkeypatc
             (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
         if name == "memory":
             monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "100000")
-        processes[name] = OwnProcess(config, Python(config.python), tmp_path / f"log-{name}", dtype="float32", longest=64)
+        processes[name] = OwnProcess(
+            config, Python(config.python), tmp_path / f"log-{name}", dtype="float32", longest=64
+        )
         processes[name].start(folder)
         monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE", raising=False)
     for name, said in faults.items():
@@ -92,5 +94,3 @@ def test_vllm_gets_the_trainers_environment_but_not_its_modules(monkeypatch):
     assert environment["CUDA_VISIBLE_DEVICES"] == "2,3"
     assert environment["OMP_NUM_THREADS"] == "2"
     assert environment["PATH"] == os.environ["PATH"]
-
-

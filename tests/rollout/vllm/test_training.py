@@ -1,4 +1,4 @@
-"""The whole loop over real vLLM: it learns, goes on where it stopped, and ends in order when vLLM does not come back."""
+"""The whole loop over real vLLM: it learns, goes on where it stopped, and ends in order when vLLM stays dead."""
 
 import os
 import signal
@@ -35,7 +35,9 @@ ENVIRONMENT = {**os.environ, "XLA_FLAGS": ""}
 def stopped(tmp_path_factory):
     """A run of two steps."""
     folder = tmp_path_factory.mktemp("runs")
-    ended = subprocess.run(command(folder, "train.steps=2"), capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    ended = subprocess.run(
+        command(folder, "train.steps=2"), capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     return folder
 
