@@ -32,11 +32,12 @@ _FIND = (
     "    try: print(name, m.version(name)); break\n"
     "    except m.PackageNotFoundError: pass\n"
 )
+_PREFIX = re.compile(r"^(\(\w+ pid=\d+\) )?((ERROR|INFO|WARNING) [\d-]+ [\d:]+ \[[^\]]*\] ?)?(\[rank\d+\]: ?)?")
 # what vLLM's log says when it does not start, and what that means
 _REASONS = (
     (r"ModuleNotFoundError: No module named '(vllm[\w.]*)'", "{0} is missing from its Python; `make vllm` installs it"),
     (
-        r"(?:out of memory|No available memory for the cache blocks|less than desired"
+        r"(?:out of memory|No available memory for the cache blocks|less than (?:desired|requested)"
         r"|larger than the available KV cache|Cannot allocate memory)",
         "not enough memory ({line}); give vLLM less or more of it with vllm.memory_fraction, or shorten "
         "rollout.max_prompt_tokens + rollout.max_new_tokens",
@@ -46,7 +47,8 @@ _REASONS = (
         "its port is in use; set vllm.port to a free one, or to 0 for any",
     ),
     (
-        r"(?:are not supported for now|is not supported by|not supported for head|[Hh]ead[_ ]size|[Uu]nsupported head)",
+        r"(?:are not supported for now|is not supported by|not supported for head|[Hh]ead[_ ]size"
+        r"|[Uu]nsupported (?:head|CPU attention))",
         "vLLM does not support this model here ({line})",
     ),
     (
@@ -147,6 +149,8 @@ class Child:
     def refuse(self) -> EngineFailed:
         """Why it did not start, or ended."""
         assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_S)  # it may be at its last words
         with self.log.open(errors="replace") as log:
             log.seek(self._log_start)
             said = _reason(log)
@@ -157,7 +161,7 @@ class Child:
 
 
 def _reason(log: IO[str]) -> str | None:
-    lines = [re.sub(r"^(\(\w+ pid=\d+\) )?(ERROR|INFO|WARNING) [\d-]+ [\d:]+ \[[^\]]*\] ?", "", line) for line in log]
+    lines = [_PREFIX.sub("", line) for line in log]
     errors = [line.strip() for line in lines if re.match(r"\s*[\w.]*(Error|Exception)\b", line)]
     for pattern, meaning in _REASONS:
         for line in (*errors, *(line.strip() for line in lines if "rror" in line)):

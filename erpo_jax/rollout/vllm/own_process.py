@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from erpo_jax.config import VllmConfig
 from erpo_jax.rollout.engine import EngineFailed
-from erpo_jax.rollout.vllm.backend import Answer, AnswerLate, ServerGone, refuse
+from erpo_jax.rollout.vllm.backend import PROBE, Answer, AnswerLate, ServerGone, refuse
 from erpo_jax.rollout.vllm.child import Child, Python, engine_arguments
 from erpo_jax.rollout.vllm.http_server import CONTROL_TIMEOUT_S
 
@@ -31,6 +31,7 @@ class OwnProcess:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
         self._guard = threading.Lock()
+        self._ended = False
         self._stdin: IO[str] | None = None
 
     def start(self, folder: Path) -> None:
@@ -44,7 +45,7 @@ class OwnProcess:
         if not self._python.on_cpu:
             arguments |= {"gpu_memory_utilization": self._config.memory_fraction}
         process = self.child.start([json.dumps(arguments)], stdout=subprocess.PIPE)
-        self._stdin = process.stdin
+        self._stdin, self._ended = process.stdin, False
         self._ready = self._await(0)
         self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
         self._reader.start()
@@ -52,7 +53,8 @@ class OwnProcess:
     def wait(self) -> None:
         try:
             self._ready.result(self._config.start_timeout_s)
-        except FutureTimeout as error:
+            self.ask((0,), PROBE, self._config.start_timeout_s)  # what vLLM cannot run ends it only here
+        except (FutureTimeout, AnswerLate) as error:
             raise EngineFailed(
                 f"{self.name} did not start within vllm.start_timeout_s={self._config.start_timeout_s:g}"
             ) from error
@@ -96,6 +98,8 @@ class OwnProcess:
     def _await(self, number: int) -> Future[Reply]:
         future: Future[Reply] = Future()
         with self._guard:
+            if self._ended:  # a child of it may hold the pipe open, so that writing would not tell
+                raise ServerGone(f"{self.name} is gone")
             self._waiting[number] = future
         return future
 
@@ -128,4 +132,6 @@ class OwnProcess:
                     future = self._waiting.pop(found["id"], None)
                 if future is not None:
                     future.set_result(found)
+        with self._guard:
+            self._ended = True
         self.cancel()

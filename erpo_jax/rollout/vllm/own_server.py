@@ -8,7 +8,7 @@ from pathlib import Path
 
 from erpo_jax.config import VllmConfig
 from erpo_jax.errors import UserError
-from erpo_jax.rollout.vllm.backend import PROBE
+from erpo_jax.rollout.vllm.backend import PROBE, AnswerLate, ServerGone
 from erpo_jax.rollout.vllm.child import Child, Python, engine_arguments, flags
 from erpo_jax.rollout.vllm.http_server import HttpServer
 
@@ -53,7 +53,10 @@ class OwnServer(HttpServer):
     def wait(self) -> None:
         super().wait()
         # /health is green before the engine has proven itself
-        self.ask((0,), PROBE, self._start_timeout_s)
+        try:
+            self.ask((0,), PROBE, self._start_timeout_s)
+        except (ServerGone, AnswerLate) as error:
+            raise self.child.refuse() from error
 
     def restart(self, folder: Path) -> None:
         self.cancel()

@@ -45,11 +45,13 @@ def test_a_server_that_is_nowhere(tied, tmp_path):
 
 
 def test_what_ends_a_start_is_read_off_its_log(tied_folder, tmp_path, monkeypatch):
-    """Not enough memory, a model that vLLM has not, a folder that cannot be loaded: three real starts, side by side."""
+    """Not enough memory (refused before any is taken), a model that vLLM has not, one that it cannot run on CPUs, a
+    folder that cannot be loaded: real starts, side by side."""
     config = settings("vllm.kind=process").vllm
     faults = {
         "memory": r"not enough memory \(.*GiB.*\); give vLLM",
         "model": r"vLLM does not support this model here \(.*GptUnheardOf",
+        "head": r"vLLM does not support this model here \(.*16",
         "folder": r"the folder of weights cannot be loaded \(.*",
     }
     processes = {}
@@ -60,6 +62,11 @@ def test_what_ends_a_start_is_read_off_its_log(tied_folder, tmp_path, monkeypatc
         tensors = load_file(tied_folder / "model.safetensors")
         if name == "model":
             described["architectures"] = ["GptUnheardOf"]
+        if name == "head":
+            described["num_attention_heads"] = 2 * described["num_attention_heads"]
+            described["num_key_value_heads"] = 2 * described["num_key_value_heads"]
+            described["head_dim"] = 16
+            tensors |= {part: value[:16] for part, value in tensors.items() if "q_norm" in part or "k_norm" in part}
         (folder / "config.json").write_text(json.dumps(described))
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         if name == "folder":
