@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from erpo_jax.checkpoint import Checkpoints
-from erpo_jax.config import Config
+from erpo_jax.config import Config, loosest_dtype
 from erpo_jax.display import Display
 from erpo_jax.errors import Failure, UserError
 from erpo_jax.execution import open_sandbox
@@ -235,7 +235,7 @@ def agreement(engine: Engine, policy: Policy, problems: Sequence[Problem], promp
     longest = config.rollout.max_prompt_tokens
     asked = check_prompts([prompts.solve(problem).ids for problem in problems[:8]], longest)
     new_tokens = min(16, config.rollout.max_new_tokens)
-    found = check_agreement(engine, policy, asked, new_tokens=new_tokens, dtype=config.model.compute_dtype)
+    found = check_agreement(engine, policy, asked, new_tokens=new_tokens, dtype=loosest_dtype(config))
     return (
         f"engine   weights {engine.weights_version}: {found.tokens} greedy tokens are the trainer's own, "
         f"log-probs within {found.gap_max:.1e} nats"

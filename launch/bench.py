@@ -2,6 +2,7 @@
 
 rollout: the embedded engine against transformers.generate (needs the `bench` extra), and vLLM where it is installed.
 refresh: new weights to the engine, phase by phase, against a plain copy of the same bytes.
+engines: whether the embedded engine and vLLM sample alike: PCR and pass@1 of both on the same problems.
 update: the compiled step against its plain reference, a GRPO step as verl does it, and Tunix's (docs/update.md).
 sandbox: an execution against a plain interpreter, and a training step of them.
 """
@@ -22,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     defaults = argparse.ArgumentDefaultsHelpFormatter
     rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
     refresh(commands.add_parser("refresh", help="new weights to the engine", formatter_class=defaults))
+    engines(commands.add_parser("engines", help="whether two engines sample alike", formatter_class=defaults))
     update(commands.add_parser("update", help="the compiled step", formatter_class=defaults))
     sandbox(commands.add_parser("sandbox", help="running programs", formatter_class=defaults))
     options = parser.parse_args(arguments)
@@ -84,6 +86,19 @@ def refresh(parser: argparse.ArgumentParser) -> None:
             vllm_python=options.vllm_python,
         )
         return [machine(), *result.lines()]
+
+    parser.set_defaults(run=run)
+
+
+def engines(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="CONFIG.yaml | key=value", help="as in training")
+    parser.add_argument("--seeds", type=int, default=5, help="times that each problem is asked, with other seeds")
+    parser.add_argument("--vllm-python", default=".venv-vllm/bin/python", help="Python that has vLLM")
+
+    def run(options: argparse.Namespace) -> Iterator[str]:
+        from erpo_jax.benchmarks.engines import compare
+
+        yield from compare(options.words, options.seeds, options.vllm_python)
 
     parser.set_defaults(run=run)
 

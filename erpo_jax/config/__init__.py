@@ -5,6 +5,7 @@ Left out: anything that opens a checkpoint (see `erpo_jax.preflight`), and inter
 
 from erpo_jax.config.checks import check
 from erpo_jax.config.keys import ConfigError
+from erpo_jax.config.placement import loosest_dtype
 from erpo_jax.config.reading import load, sets
 from erpo_jax.config.sections import (
     Config,
@@ -50,6 +51,7 @@ __all__ = [
     "describe",
     "get",
     "load",
+    "loosest_dtype",
     "names",
     "sets",
 ]

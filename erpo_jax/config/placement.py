@@ -11,6 +11,12 @@ SHARED_MEMORY = 0.95
 MAX_TEMPERATURE = 2.0
 
 
+def loosest_dtype(config: Config) -> str:
+    """The less exact of what trainer and sampler compute in: their log-probs agree to its rounding."""
+    served = config.vllm.dtype if config.rollout.engine == "vllm" else "auto"
+    return "bfloat16" if "bfloat16" in (config.model.compute_dtype, served) else "float32"
+
+
 def check_placement(config: Config) -> None:
     """Raises ConfigError naming the key, the sizes found, and the valid ones."""
     vllm = config.vllm
@@ -50,6 +56,11 @@ def check_placement(config: Config) -> None:
                 f"GPU {both[0]} is in vllm.devices and in vllm.train_devices; placement=split shares none"
             )
         return
+    if config.rollout.async_steps:
+        raise ConfigError(
+            "rollout.async_steps=1 samples while the update runs, and vllm.placement=colocated would have both compute "
+            "on the same GPUs at once; use vllm.placement=split, or rollout.async_steps=0"
+        )
     if vllm.train_devices:
         raise ConfigError("vllm.train_devices is for vllm.placement=split; colocated trains on every visible GPU")
     together = vllm.memory_fraction + vllm.jax_memory_fraction

@@ -124,8 +124,8 @@ class RolloutConfig:
     )
     max_logprob_gap: float | None = key(
         None,
-        "mean log-prob gap between sampler and trainer, nats, above which the run stops; null is 0.001 in float32, "
-        "0.05 in bfloat16, 0.3 with several updates a step or async_steps",
+        "mean log-prob gap between sampler and trainer, nats, above which the run stops; null is 0.001 where both "
+        "compute in float32, 0.05 with bfloat16, 0.3 with several updates a step or async_steps",
         above=0.0,
     )
     check_every: int = key(
@@ -172,6 +172,11 @@ class VllmConfig:
     )
     host: str = key("127.0.0.1", "address that started servers listen on; their control endpoints know no password")
     port: int = key(0, "port of the first server, the next has the next; 0 takes free ones", low=0, high=65535)
+    dtype: str = key(
+        "auto",
+        "what servers compute in, and weights travel in; auto is model.compute_dtype; servers of vllm.urls: say theirs",
+        choices=("auto", "float32", "bfloat16"),
+    )
     concurrency: int = key(64, "answers in the making at once, per server", low=1)
     answer_timeout_s: float = key(
         900.0, "seconds after which an answer that has not come is given up as lost", above=0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from erpo_jax.config import Config
+from erpo_jax.config import Config, loosest_dtype
 from erpo_jax.policy import Policy
 from erpo_jax.update.batch import Candidate
 from erpo_jax.update.forward import make_scorer
@@ -28,7 +28,7 @@ def largest_gap(config: Config) -> float:
         return config.rollout.max_logprob_gap
     if config.update.epochs * config.update.minibatches > 1 or config.rollout.async_steps:
         return 0.3
-    return {"float32": 1e-3, "bfloat16": 0.05}[config.model.compute_dtype]
+    return {"float32": 1e-3, "bfloat16": 0.05}[loosest_dtype(config)]
 
 
 class RolloutUpdate:

@@ -59,7 +59,9 @@ class VllmEngine:
         """One line per answer that never came, since the start."""
         self._end_ids = policy.end_ids if end_ids is None else tuple(end_ids)
         self._budget = Budget(config.vllm.restarts)
-        dtype = str(nnx.merge(policy.graphdef, policy.params).compute_dtype)
+        dtype = config.vllm.dtype
+        if dtype == "auto":
+            dtype = str(nnx.merge(policy.graphdef, policy.params).compute_dtype)
         self._folders = Folders(config.vllm.exports, folder, policy, dtype)
         backends = _backends(config, folder / "vllm", dtype, _longest(config, policy))
         self._keepers = [Keeper(backend, self._budget, config.vllm.probe_timeout_s) for backend in backends]

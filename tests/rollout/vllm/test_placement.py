@@ -8,6 +8,7 @@ import pytest
 
 from erpo_jax import config as configuration
 from erpo_jax.config import ConfigError
+from erpo_jax.update import largest_gap
 from tests.rollout.vllm.conftest import ROOT
 
 COLOCATED = ["vllm.placement=colocated", "vllm.servers=2", "vllm.devices=[0,1]"]
@@ -23,6 +24,7 @@ SPLIT = ["vllm.placement=split", "mesh.fsdp=4", "vllm.servers=2", "vllm.tensor_p
         ),
         ([*COLOCATED, "vllm.servers=3"], r"vllm.devices names 2 GPUs; vllm.servers \* vllm.tensor_parallel = 3"),
         ([*COLOCATED, "vllm.devices=[1,1]"], r"vllm.devices=\[1, 1\] names a GPU twice"),
+        ([*COLOCATED, "rollout.async_steps=1"], r"on the same GPUs at once; use vllm.placement=split"),
         ([*COLOCATED, "vllm.train_devices=[0]"], r"colocated trains on every visible GPU"),
         (
             [*SPLIT, "vllm.devices=[3,4,5,6]", "vllm.train_devices=[0,1,2,3]"],
@@ -78,3 +80,16 @@ def test_jax_gets_its_share_before_it_is_imported_or_not_at_all():
     assert "must be set before JAX is imported" in late.stderr
     other = place(COLOCATED, "", {**clean, "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.8"})
     assert "the environment has XLA_PYTHON_CLIENT_MEM_FRACTION=0.8" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        ([], 1e-3),
+        (["vllm.dtype=bfloat16"], 0.05),
+        (["model.compute_dtype=bfloat16", "vllm.dtype=float32"], 0.05),
+        (["vllm.dtype=bfloat16", "rollout.engine=jax"], 1e-3),
+    ],
+)
+def test_the_gap_allowed_is_that_of_the_less_exact_side(words, allowed):
+    assert largest_gap(configuration.load([], ["rollout.engine=vllm", *words])) == allowed

@@ -1,5 +1,6 @@
 """New weights: served by vLLM from the next answer on, whole and undamaged, or refused by name."""
 
+import os
 import shutil
 
 import jax
@@ -9,6 +10,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from transformers import Qwen3ForCausalLM
 
+from erpo_jax.errors import UserError
 from erpo_jax.policy import export
 from erpo_jax.rollout import EngineDisagrees, EngineFailed, Sampling, check_agreement
 from erpo_jax.rollout.vllm.folders import Folders
@@ -114,6 +116,26 @@ def test_two_folders_are_kept_and_none_of_a_killed_run(tied, tmp_path):
     killed = Folders(str(tmp_path), tmp_path / "run", tied, "float32")  # a run that was killed left two
     assert killed.path == folders.path
     assert not killed.path.exists()
+
+
+def test_what_a_killed_run_left_in_shared_memory_is_cleared_by_the_next_run(tied, tmp_path, monkeypatch):
+    """And nothing of a run that lives, nor of anybody else."""
+    monkeypatch.setattr("erpo_jax.rollout.vllm.folders.SHARED_MEMORY", tmp_path)
+    alive = Folders("auto", tmp_path / "alive", tied, "float32")
+    written = alive.write(tied, 0, {})
+    dead, other = tmp_path / f"erpo_jax-{os.getuid()}-dead-0123456789", tmp_path / "erpo_jax-somebody"
+    dead.mkdir()
+    other.mkdir()
+    (dead / "model.safetensors").write_bytes(b"weights")
+    following = Folders("auto", tmp_path / "following", tied, "float32")
+    assert not dead.exists()
+    assert written.exists()
+    assert other.exists()
+    with pytest.raises(UserError, match="is in use: another process samples for this run"):
+        Folders("auto", tmp_path / "alive", tied, "float32")
+    for folders in (alive, following):
+        folders.clear()
+    assert list(tmp_path.iterdir()) == [other]
 
 
 def _scaled(params, name, factor):
