@@ -163,6 +163,7 @@ class Child:
 def _reason(log: IO[str]) -> str | None:
     lines = [_PREFIX.sub("", line) for line in log]
     errors = [line.strip() for line in lines if re.match(r"\s*[\w.]*(Error|Exception)\b", line)]
+    errors = [line for line in errors if "See root cause above" not in line] or errors
     for pattern, meaning in _REASONS:
         for line in (*errors, *(line.strip() for line in lines if "rror" in line)):
             if found := re.search(pattern, line):

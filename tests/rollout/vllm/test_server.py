@@ -73,8 +73,9 @@ def test_one_request_that_never_answers_is_lost_alone(server_engine, quickstart,
     assert alive.token_ids
 
 
-def test_a_server_killed_during_a_rollout_comes_back_with_the_current_weights(server_engine, quickstart):
+def test_a_server_killed_during_a_rollout_comes_back_with_the_current_weights(server_engine, quickstart, monkeypatch):
     """CASES R5: kill -9 of the engine in the middle; all of the rollout comes, under the weights of now."""
+    monkeypatch.setattr(server_engine, "_end_ids", ())  # every answer is long, so that there is a middle
     new = changed(quickstart, seed=2)
     server_engine.refresh(new, 8)
     head = psutil.Process(server_engine.backends[0].child.pid)
@@ -83,15 +84,15 @@ def test_a_server_killed_during_a_rollout_comes_back_with_the_current_weights(se
     killed = []
 
     def kill(done, total):
-        if done >= 5 and not killed:
+        if not killed:
             killed.append(next(each for each in old if "EngineCore" in " ".join(each.cmdline())))
             killed[0].send_signal(signal.SIGKILL)
 
-    prompts = random_prompts([12, 20, 31, 40] * 3, quickstart.spec.vocabulary)
-    groups = server_engine.generate(prompts, 16, Sampling(1.0, 120), [100 * i for i in range(12)], kill)
+    prompts = random_prompts([12, 20, 31, 40] * 2, quickstart.spec.vocabulary)
+    groups = server_engine.generate(prompts, 16, Sampling(1.0, 120), [100 * i for i in range(8)], kill)
     assert killed
     assert server_engine.restarts == 1
-    assert {a.finish_reason for group in groups for a in group} <= {"stop", "length"}
+    assert {a.finish_reason for group in groups for a in group} == {"length"}
     assert {a.weights_version for group in groups for a in group} == {8}
     for prompt, group in zip(prompts, groups, strict=True):
         for answer in group:
