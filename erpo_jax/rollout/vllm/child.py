@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from erpo_jax.errors import UserError
 from erpo_jax.rollout.engine import EngineFailed
 from erpo_jax.rollout.vllm.http_server import check_version
@@ -137,11 +139,12 @@ class Child:
         process, self._process = self._process, None
         if process is None:
             return
-        for signum, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signum)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(wait_s)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        _kill_group(process.pid)
+        process.wait()
         assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()
@@ -158,6 +161,14 @@ class Child:
         if said is None and code == -signal.SIGKILL:
             said = "it was killed (SIGKILL): often the machine's memory was used up"
         return EngineFailed(f"{self.name} ended with code {code}: {said or 'its log says no reason'}; see {self.log}")
+
+
+def _kill_group(group: int) -> None:
+    """All of it but Python's resource tracker, which removes the shared memory of the dead, then ends by itself."""
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):  # it has ended
+            if os.getpgid(process.pid) == group and "resource_tracker" not in " ".join(process.cmdline()):
+                process.kill()
 
 
 def _reason(log: IO[str]) -> str | None:

@@ -81,6 +81,7 @@ def test_a_server_killed_during_a_rollout_comes_back_with_the_current_weights(se
     head = psutil.Process(server_engine.backends[0].child.pid)
     old = [head, *head.children(recursive=True)]
     assert len(old) >= 3
+    shared = {Path(part.path) for each in old for part in each.memory_maps() if part.path.startswith("/dev/shm/psm_")}
     killed = []
 
     def kill(done, total):
@@ -98,7 +99,16 @@ def test_a_server_killed_during_a_rollout_comes_back_with_the_current_weights(se
         for answer in group:
             expected = trainer_logprobs(new, prompt, answer.token_ids, 1.0)
             np.testing.assert_allclose(answer.logprobs, expected, atol=1e-4)
-    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in old)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and any(map(is_alive, old)):  # the last one clears up behind the others
+        time.sleep(0.1)
+    assert not any(map(is_alive, old))
+    assert shared
+    assert not any(file.exists() for file in shared)
+
+
+def is_alive(process):
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_a_spent_budget_ends_the_rollout_with_its_reason(tied, tmp_path):
