@@ -33,12 +33,18 @@ class _Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(args, namespace)
 
 
-def parser(description: str, *, keys: bool = True) -> argparse.ArgumentParser:
-    """A parser whose `words` are YAML files and `key=value`; with `keys` its --help also lists every key."""
+_DEFAULTS = """every key, its meaning and its default (the paper's protocol; configs/quickstart.yaml, which comes
+first where no file sets model.path, sets others):"""
+
+
+def parser(description: str, *, keys: bool = True, list_keys: bool = False) -> argparse.ArgumentParser:
+    """A parser whose `words`, with `keys`, are YAML files and `key=value`; `list_keys` has --help list every key."""
+    listed = f"{_DEFAULTS}\n\n{configuration.describe()}"
+    epilog = listed if list_keys else "every key, its meaning and its default: launch/train.py --help"
     made = _Parser(
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"every key, its meaning and its default:\n\n{configuration.describe()}" if keys else None,
+        epilog=epilog if keys else None,
         allow_abbrev=False,
     )
     if keys:

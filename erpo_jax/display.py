@@ -24,10 +24,11 @@ from rich.table import Table
 
 # metric -> column head and format, in the order shown
 COLUMNS = {
-    "reward/mean": ("PCR", "{:.3f}"),
+    "reward/mean": ("reward", "{:.3f}"),
     "reward/tied_groups": ("tied", "{:.2f}"),
     "update/entropy": ("H nats", "{:.4f}"),
     "update/kept_fraction": ("kept", "{:.2f}"),
+    "update/kept_positive_share": ("up", "{:.2f}"),
     "update/loss": ("loss", "{:+.5f}"),
     "update/grad_norm": ("|g|", "{:.3g}"),
     "update/logprob_gap_max": ("gap max", "{:.1e}"),

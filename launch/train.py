@@ -27,7 +27,7 @@ EVALUATE = [sys.executable, str(ROOT / "launch" / "evaluate.py")]
 
 
 def main(argv: list[str]) -> int:
-    parser = command.parser(__doc__ or "")
+    parser = command.parser(__doc__ or "", list_keys=True)
     parser.add_argument(
         "--check", action="store_true", help="check configuration, data and sizes, then stop; loads no weights"
     )

@@ -1,8 +1,9 @@
-"""The run's course in its report: reward, tied groups and entropy by step, from the metrics.jsonl beside the report."""
+"""The run's course in its report, by step: reward, tied groups, what was learnt from, entropy. From metrics.jsonl."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,24 @@ def training_section(folder: Path) -> list[str]:
     rows, settings = read_metrics(folder / "metrics.jsonl"), folder / "config.yaml"
     if len(rows) < 2 or not settings.is_file():
         return []
-    ceiling = configuration.load([settings]).loss.entropy_ceiling
+    config = configuration.load([settings])
+    ceiling = config.loss.entropy_ceiling
     rewards = _plot(rows, {"reward/mean": "mean reward", "reward/tied_groups": "tied groups"}, "reward, share")
     entropies = _plot(rows, {"update/entropy": "entropy"}, "nats a token", ceiling=ceiling)
+    kept = {"update/kept_fraction": "learnt from", "update/kept_positive_share": "of them pulled up"}
+    method = (
+        f"Reward {config.reward.kind}, mask {config.mask.kind}, ceiling {ceiling:g} nats (c = "
+        f"{config.loss.entropy_coefficient:g}), learning rate {config.optimizer.learning_rate:g}; "
+        f"{config.train.problems_per_step} problems x {config.rollout.group_size} programs a step. "
+        "Everything else: config.yaml"
+    )
     return [
         "<h2>Training</h2>",
+        f"<p>{escape(method)}</p>",
         figure(rewards, "Mean reward (probe consensus) of a step, and the share of its groups that are all equal."),
+        figure(
+            _plot(rows, kept, "share"), "Candidates learnt from, and how many of them agree with the crowd after all."
+        ),
         figure(entropies, f"Token entropy; above the ceiling of {ceiling:g} nats (dashed) it is pushed down."),
     ]
 

@@ -85,6 +85,11 @@ def profile_lines(profile: Profile, slowest: int = 15) -> list[str]:
     for operation in profile.operations[:slowest]:
         lines.append(
             f"  {operation.name[:40]:<40}{operation.seconds / whole:7.1%}{operation.count:7d}  {operation.part:<12}"
-            f"{operation.scope.removeprefix('jit(counted)/')[-70:]}"
+            f"{_shortened(operation.scope.removeprefix('jit(counted)/'))}"
         )
     return lines
+
+
+def _shortened(scope: str) -> str:
+    """Both ends: the part of the method, and the operation."""
+    return scope if len(scope) <= 80 else f"{scope[:32]} ... {scope[-43:]}"

@@ -22,7 +22,7 @@ PARTS = {
     "loss": "logits, log-probs, entropies",
     "optimizer": "clipping, AdamW",
     "collectives": "gathers and reductions between devices, waiting included",
-    "other": "norms, rotations, casts, copies, embedding",
+    "other": "norms, activation functions, rotations, casts, copies, embedding",
 }
 
 

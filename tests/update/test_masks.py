@@ -9,6 +9,8 @@ from erpo_jax.config import LossConfig, MaskConfig
 from erpo_jax.update import advantages, ranks, weights
 from erpo_jax.update.masks import may_learn
 
+KINDS = MaskConfig.__dataclass_fields__["kind"].metadata["choices"]
+
 
 def weigh(mask, rewards, present=None):
     reward_bg = np.asarray([rewards], np.float32)
@@ -75,7 +77,7 @@ def test_negative_sign():
     assert weigh(MaskConfig(kind="none", sign="negative"), [0.2, 0.2, 0.2, 0.2]) == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft", "calibrated"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sign", ["keep", "negative"])
 @pytest.mark.parametrize("advantage", ["group", "minus_one"])
 def test_layout_covers_all_that_learns(kind, sign, advantage):

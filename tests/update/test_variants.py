@@ -8,6 +8,7 @@ from erpo_jax.config import LossConfig, MaskConfig
 from erpo_jax.update.objective import candidate_factors
 from erpo_jax.update.reference import plan, reference_gradient
 
+KINDS = MaskConfig.__dataclass_fields__["kind"].metadata["choices"]
 REWARDS = [[1.0, 1.0, 1.0, 0.25], [0.5] * 4, [0.0, 0.25, 0.5, 0.75], [0.75, 0.0, 0.25, 0.25]]
 
 
@@ -23,7 +24,7 @@ def check(tiny, candidates, distance, mask, loss):
 @pytest.mark.parametrize("advantage", ["group", "minus_one"])
 @pytest.mark.parametrize("denominator", ["all_tokens", "kept_tokens", "sequences"])
 @pytest.mark.parametrize("sign", ["keep", "negative"])
-@pytest.mark.parametrize("kind", ["rank", "none", "below", "soft", "calibrated"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_factors_of_every_combination(sample, kind, sign, denominator, advantage):
     mask, loss = MaskConfig(kind=kind, sign=sign), LossConfig(denominator=denominator, advantage=advantage)
     weigh = jax.jit(lambda *arrays: candidate_factors(*arrays, mask, loss))
