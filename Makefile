@@ -4,7 +4,7 @@ RUN := .venv/bin/python
 SHELL := /bin/bash
 export ERPO_TEST_DATA ?= $(wildcard $(abspath ../shared))
 
-.PHONY: train test lint setup plan gpu-compiler vllm clean
+.PHONY: train test lint setup plan notebooks gpu-compiler vllm clean
 
 train: .venv/installed
 	$(RUN) launch/train.py configs/quickstart.yaml $(ARGS)
@@ -14,6 +14,10 @@ test: .venv/installed-test .venv/gpu_compiler/installed .venv-vllm/installed
 
 plan: .venv/installed .venv/gpu_compiler/installed
 	$(RUN) launch/plan.py $(ARGS)
+
+notebooks: .venv/installed
+	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebooks]'
+	.venv/bin/jupyter lab notebooks
 
 lint: .venv/installed-test
 	.venv/bin/ruff check .
