@@ -7,11 +7,13 @@ sets nothing.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import importlib.metadata
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -134,6 +136,21 @@ def prepare_gpu_compiler() -> None:
         importlib.import_module("jax")
 
 
+def check_writable(flag: str, file: Path | None) -> None:
+    """Try it before hours of work, not after them. Raises UserError where `file`, the value of `flag`, cannot be
+    written; None passes."""
+    if file is None:
+        return
+    try:
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        raise UserError(f"{flag} {file} cannot be written: {error.strerror}") from error
+
+
 def run(main: Callable[[list[str]], int | None]) -> NoReturn:
     """Call `main` with the command's words and exit: 0, its own code, or one line and 2 (a user's mistake) or 1 (a
     failure)."""
@@ -146,11 +163,14 @@ def run(main: Callable[[list[str]], int | None]) -> NoReturn:
     except Failure as failure:
         print(f"failed: {failure}", file=sys.stderr)
         sys.exit(1)
+    except BrokenPipeError:  # `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:  # a full disk, a folder that went away
+        print(f"failed: {error}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more ends the process at once, without a traceback
         print("stopped", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     sys.exit(code or 0)

@@ -148,10 +148,13 @@ class RunFolder:
 
 
 def read_rollouts(file: Path) -> list[dict[str, Any]]:
-    """The records that `RunFolder.record` wrote."""
-    with file.open("rb") as stream:
-        text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
-    return [json.loads(line) for line in text.splitlines()]
+    """The records that `RunFolder.record` wrote. Raises UserError for another file, or a damaged one."""
+    try:
+        with file.open("rb") as stream:
+            text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
+        return [json.loads(line) for line in text.splitlines()]
+    except (ValueError, RecursionError, zstandard.ZstdError) as error:
+        raise UserError(f"{file} is no whole file of rollouts: {error}") from error
 
 
 def write_atomically(file: Path, content: str | bytes) -> None:

@@ -22,6 +22,7 @@ Runs as a process of its own: it alone reads hidden tests.
 from __future__ import annotations
 
 import argparse
+import difflib
 from importlib import import_module
 from pathlib import Path
 
@@ -72,7 +73,19 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         raise UserError("--greedy, --curve, --temperatures and --regrade exclude one another")
     if found.every < 1:
         raise UserError(f"--every {found.every}: must be at least 1")
+    command.check_writable("--out", found.out)
+    command.check_writable("--report", found.report)
+    command.check_writable("--generations", found.generations / "generations.part" if found.generations else None)
+    if found.report:
+        _check_report(found.report, [found.out, found.against, *(found.compare or ())])
     return found
+
+
+def _check_report(report: Path, measurements: list[Path | None]) -> None:
+    beside = report.with_suffix(".json").resolve()
+    for file in measurements:
+        if file is not None and file.resolve() in (beside, report.resolve()):
+            raise UserError(f"--report {report} would write over {file}, a measurement; give it another name")
 
 
 def _temperatures(arguments: argparse.Namespace, config: Config) -> list[float]:
@@ -86,20 +99,23 @@ def _temperatures(arguments: argparse.Namespace, config: Config) -> list[float]:
 def main(argv: list[str]) -> int:
     if argv and argv[0] in COMMANDS:
         return int(import_module(f"erpo_jax.evaluate.commands.{argv[0]}").main(argv[1:]))
+    near = difflib.get_close_matches(argv[0], COMMANDS, n=1) if argv and "=" not in argv[0] else []
+    if near and not Path(argv[0]).exists():
+        raise UserError(f"there is no command {argv[0]!r}; did you mean {near[0]}?")
     arguments = _arguments(argv)
     if arguments.compare:
         before, after = map(evaluate.load_evaluation, arguments.compare)
-        _finish(arguments, before, after)
+        print("\n".join(evaluate.lines(before, after)))
+        _report(arguments, before, after)
         return 0
     base = evaluate.load_evaluation(arguments.against) if arguments.against else None
     measured = _measure(arguments)
+    first, second = (base, measured) if base else (measured, None)
+    print("\n".join(evaluate.lines(first, second)))
     if arguments.out:
         evaluate.save_evaluation(arguments.out, measured)
         print(f"measurement: {arguments.out}")
-    if base is None:
-        _finish(arguments, measured, None)
-    else:
-        _finish(arguments, base, measured)
+    _report(arguments, first, second)
     return 0
 
 
@@ -119,8 +135,7 @@ def _measure(arguments: argparse.Namespace) -> Evaluation:
             return ready.measure(temperatures, samples, display.progress, arguments.generations)
 
 
-def _finish(arguments: argparse.Namespace, first: Evaluation, second: Evaluation | None) -> None:
-    print("\n".join(evaluate.lines(first, second)))
+def _report(arguments: argparse.Namespace, first: Evaluation, second: Evaluation | None) -> None:
     if arguments.report:
         print(f"report: {evaluate.write_report(arguments.report, first, second)}")
 

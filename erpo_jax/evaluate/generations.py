@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,17 +115,32 @@ def load_generations(path: str | Path) -> tuple[dict[str, Any], dict[str, list[A
         data = file.read_bytes()
         if file.suffix == ".zst":
             data = zstandard.ZstdDecompressor().stream_reader(data).read()
-        texts = data.decode().splitlines()
+        texts = data.decode().removesuffix("\n").split("\n")  # not splitlines(): a text may hold U+2028 and its like
         header = json.loads(texts[0])
-    except (ValueError, IndexError, zstandard.ZstdError) as error:
+    except (ValueError, IndexError, RecursionError, zstandard.ZstdError) as error:
         raise EvaluationError(f"{file} is not a file of generations: {error}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise EvaluationError(f"{file}:1: is not a file of generations: its first line must say format {FORMAT!r}")
+    temperature = header.get("temperature")
+    known = isinstance(temperature, (int, float)) and 0 <= temperature < math.inf
+    if not known or not isinstance(header.get("policy"), str):
+        raise EvaluationError(f"{file}:1: must name its policy and its temperature, a number of at least 0")
     answers: dict[str, list[Answer]] = {}
     for number, line in enumerate(texts[1:], 2):
         try:
             row = json.loads(line)
-            answers[row["id"]] = [Answer(**one) for one in row["answers"]]
-        except (ValueError, KeyError, TypeError) as error:
+            name, found = row["id"], [_answer(one) for one in row["answers"]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise EvaluationError(f"{file}:{number}: not a line of generations: {error}") from error
+        if not isinstance(name, str) or name in answers:
+            raise EvaluationError(f"{file}:{number}: the id {name!r} is no text, or stands twice in this file")
+        answers[name] = found
     return header, answers
+
+
+def _answer(row: dict[str, Any]) -> Answer:
+    answer = Answer(**row)
+    for name, allowed in (("text", str), ("program", (str, type(None))), ("finish_reason", str), ("tokens", int)):
+        if not isinstance(getattr(answer, name), allowed):
+            raise TypeError(f"{name} is {getattr(answer, name)!r:.40}")
+    return answer

@@ -18,12 +18,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from erpo_jax.evaluate.benchmarks.reading import read_rows
 from erpo_jax.evaluate.estimates import EvaluationError
+from erpo_jax.evaluate.reading import read_rows
 from erpo_jax.problems import Problem
 
 _IDS = ("id", "task_id", "question_id")
 _WHOLE = ("program", "solution")
+MOST = 100_000
 _MANY = ("samples", "programs", "solutions", "code_list")
 
 
@@ -59,6 +60,8 @@ def load_given(path: str | Path, problems: Mapping[str, Problem]) -> dict[str, l
 
 def _samples(row: dict[str, Any], problem: Problem, where: str) -> Iterator[tuple[Given, int]]:
     prompt = row.get("prompt", problem.starter_code or "")
+    if not isinstance(prompt, str):
+        raise EvaluationError(f"{where}: 'prompt' is {prompt!r:.40}, must be a text")
     for name in _MANY:
         if name in row:
             if not isinstance(row[name], list):
@@ -77,9 +80,11 @@ def _sample(row: dict[str, Any], prompt: str, where: str) -> tuple[Given, int]:
     if not isinstance(text, (str, type(None))):
         raise EvaluationError(f"{where}: a sample's program is a {type(text).__name__}, must be a text or null")
     count = row.get("count", 1)
-    if not isinstance(count, int) or count < 0:
-        raise EvaluationError(f"{where}: 'count' is {count!r}, must be a whole number")
+    if not isinstance(count, int) or not 0 <= count <= MOST:
+        raise EvaluationError(f"{where}: 'count' is {count!r}, must be a whole number from 0 to {MOST}")
     verdict = row.get("verdict")
     passed = row.get("passed") if verdict is None else verdict == "pass"
+    if not isinstance(passed, (bool, type(None))):
+        raise EvaluationError(f"{where}: 'passed' is {passed!r:.40}, must be true, false or null")
     program = text if whole or text is None else prompt + text
     return Given(program or None, passed), count

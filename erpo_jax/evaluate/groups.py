@@ -39,7 +39,13 @@ def of_rollouts(path: str | Path) -> list[ProgramGroup]:
     files = sorted(found.glob("step-*.jsonl.zst")) if found.is_dir() else [found]
     if not files or not files[0].is_file():
         raise EvaluationError(f"there is no rollouts file in {found}; a run keeps them in its folder rollouts/")
-    return [group for file in files for group in _of_step(read_rollouts(file))]
+    groups: list[ProgramGroup] = []
+    for file in files:
+        try:
+            groups += _of_step(read_rollouts(file))
+        except (KeyError, TypeError) as error:
+            raise EvaluationError(f"{file} holds no records of rollouts: {type(error).__name__}: {error}") from error
+    return groups
 
 
 def _of_step(rows: Sequence[Mapping[str, Any]]) -> Iterable[ProgramGroup]:

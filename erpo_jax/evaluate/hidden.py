@@ -14,6 +14,7 @@ judges in its place, see `erpo_jax.evaluate.checks`.
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -131,7 +132,7 @@ def integers_of_any_length() -> Iterator[None]:
 def _line(data: bytes, where: str) -> HiddenTests:
     try:
         row = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EvaluationError(f"{where}: not valid JSON: {error}") from error
     return read_tests(row, where)
 
@@ -148,12 +149,13 @@ def read_tests(row: Any, where: str) -> HiddenTests:
     identity = row.get("id")
     if not isinstance(identity, str) or not identity:
         raise EvaluationError(f"{where}: 'id' must be a text that is not empty, is {identity!r}")
-    kind = _KINDS.get(row.get("kind"))
+    kind = _KINDS.get(str(row.get("kind")))
     if kind is None:
         raise EvaluationError(f"{where}: 'kind' is {row.get('kind')!r}; allowed are {', '.join(_KINDS)}")
     rule = row.get("compare", "key")
-    if rule not in RULES:
-        raise EvaluationError(f"{where}: 'compare' is {rule!r}; allowed are {', '.join(sorted(RULES))}")
+    if not isinstance(rule, str) or rule not in RULES:
+        near = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(str(rule), RULES, n=1))
+        raise EvaluationError(f"{where}: 'compare' is {rule!r}; allowed are {', '.join(sorted(RULES))}{near}")
     entry_point, test = row.get("entry_point"), row.get("test")
     if kind == "function" and not (isinstance(entry_point, str) and entry_point):
         raise EvaluationError(f"{where}: kind 'function' needs 'entry_point', the name to call")

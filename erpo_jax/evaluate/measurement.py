@@ -1,8 +1,9 @@
 """One measurement: sample n programs a problem at one or more temperatures, grade them, count; and the file it is kept
 in.
 
-The file holds the counts (n graded, c right) of every problem at every temperature: pass@k, intervals and comparisons
-are computed from them, never stored in their place. Left out: loading policies and engines, which is the caller's.
+The file holds the verdicts, and the counts (n graded, c right), of every problem at every temperature: pass@k,
+intervals and comparisons are computed from these, never stored in their place. Left out: loading policies and engines,
+which is the caller's.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from erpo_jax.rollout import Engine, Sampling
 
 FORMAT = "erpo_jax.evaluation/1"
 GROUPS = ("all", "adapted", "held out")
+_LETTERS = {True: "1", False: "0", None: "?"}
 
 Progress = Callable[[str, int, int], None]
 """Called with (what goes on, done, total)."""
@@ -31,7 +33,8 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True)
 class Point:
     """One temperature. `counts[id] = (n, c)`: n programs with a verdict, c right ones; a problem without any verdict is
-    not in it. Shares are of all answers; `tokens` is the mean length of an answer; seconds are wall time."""
+    not in it. `verdicts[id]` has a character an answer, in order: 1 right, 0 wrong, ? no verdict. Shares are of all
+    answers; `tokens` is the mean length of an answer; seconds are wall time."""
 
     temperature: float
     counts: Mapping[str, tuple[int, int]]
@@ -42,6 +45,7 @@ class Point:
     ungraded: int
     seconds_sampling: float
     seconds_grading: float
+    verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,11 @@ class Evaluation:
             for name, count in point.counts.items()
             if count[0] >= need and (group == "all" or (name in adapted) == (group == "adapted"))
         }
+
+    @property
+    def problems(self) -> int:
+        """How many problems were to be measured on, where the provenance says so; else those that were."""
+        return int(self.provenance.get("problems", max(len(point.counts) for point in self.points)))
 
     @property
     def shown_ks(self) -> list[int]:
@@ -123,6 +132,7 @@ def grade_answers(
         ungraded=sum(verdict is None for row in judged.values() for verdict in row),
         seconds_sampling=seconds_sampling,
         seconds_grading=time.perf_counter() - began,
+        verdicts={name: "".join(_LETTERS[verdict] for verdict in row) for name, row in judged.items()},
     )
 
 

@@ -1,23 +1,24 @@
 """Programs on probe inputs: which inputs, and which outputs are equal.
 
-Probes are those stored for training, those a run recorded, those of a file, or inputs drawn from a problem's own hidden
-tests. Drawn ones make the signal look better than a policy's own probes would: they are picked by the people who also
-say what is right. Left out: making probes (`erpo_jax.probes`).
+Probes are those stored for training, those a run recorded, those of a file, or inputs drawn from hidden tests, the
+problem's own or another set's. Drawn ones make the signal look better than a policy's own probes would: they are picked
+by the people who also say what is right. Left out: making probes (`erpo_jax.probes`).
 """
 
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from erpo_jax.evaluate.benchmarks.humaneval import call_arguments
+from erpo_jax.evaluate.benchmarks import evalplus
+from erpo_jax.evaluate.benchmarks.humaneval import call_arguments, json_literal
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.groups import ProgramGroup
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
+from erpo_jax.evaluate.reading import read_rows
 from erpo_jax.probes import ProbeSet
 from erpo_jax.problems import Mode, Problem
 from erpo_jax.reward import has_verdict, outcome_key
@@ -31,10 +32,14 @@ CHUNK = 512
 def inputs_of(tests: HiddenTests) -> tuple[str, ...]:
     """The different inputs of hidden tests, in order, in the form that a sandbox job takes.
 
-    Of tests that are code: the arguments of their calls, where they are literals that JSON can carry.
+    Of tests that are code: the arguments of their calls and what stands in a list `inputs`, where they are literals
+    that JSON can carry.
     """
     if tests.kind != "program":
         return tuple(dict.fromkeys(case.input for case in tests.cases))
+    made = evalplus.inputs_of(tests.test or "")
+    if made is not None:
+        return tuple(dict.fromkeys(made))
     tree = ast.parse((tests.test or "").replace(PLACE, ""))
     names = {tests.entry_point, "candidate"}
     calls = [
@@ -44,17 +49,25 @@ def inputs_of(tests: HiddenTests) -> tuple[str, ...]:
     ]
     calls.sort(key=lambda call: (call.lineno, call.col_offset))
     found = [call_arguments(ast.unparse(call), call.func.id) for call in calls if isinstance(call.func, ast.Name)]
+    found += [json_literal(ast.unparse(item)) for item in _listed(tree)]
     return tuple(dict.fromkeys(arguments for arguments in found if arguments is not None))
+
+
+def _listed(tree: ast.AST) -> Iterator[ast.List]:
+    """The lists in a list that is called `inputs`, as EvalPlus's rows on the hub have it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "inputs":
+            yield from (item for item in getattr(node.value, "elts", ()) if isinstance(item, ast.List))
 
 
 def from_tests(
     groups: Sequence[ProgramGroup], hidden: Mapping[str, HiddenTests], count: int, seed: int
 ) -> list[ProgramGroup]:
     """The groups with `count` inputs of their problem's hidden tests, drawn without replacement; all when there are no
-    more. A problem has the same ones in all its groups."""
+    more, none where it has no tests. A problem has the same ones in all its groups."""
     found = {}
     for name in dict.fromkeys(group.problem for group in groups):
-        inputs = inputs_of(hidden[name])
+        inputs = inputs_of(hidden[name]) if name in hidden else ()
         found[name] = tuple(Random(f"{seed}/{name}").sample(inputs, min(count, len(inputs))))
     return [
         replace(group, probes=found[group.problem], sources=("hidden test",) * len(found[group.problem]))
@@ -84,20 +97,15 @@ def from_file(groups: Sequence[ProgramGroup], path: str | Path) -> list[ProgramG
     Raises EvaluationError with file and line.
     """
     found: dict[str, tuple[str, ...]] = {}
-    with Path(path).open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-                name, inputs = row["id"], tuple(row["inputs"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise EvaluationError(
-                    f'{path}:{number}: must be {{"id": ..., "inputs": [...]}}, is not: {error}'
-                ) from error
-            if not all(isinstance(text, str) for text in inputs):
-                raise EvaluationError(
-                    f"{path}:{number}: an input must be a text (function mode: a JSON list of arguments)"
-                )
-            found[name] = inputs
+    for where, row in read_rows(Path(path)):
+        name, inputs = (row.get("id"), row.get("inputs")) if isinstance(row, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(inputs, list):
+            raise EvaluationError(f'{where}: must be {{"id": problem, "inputs": [...]}}')
+        if not all(isinstance(text, str) for text in inputs):
+            raise EvaluationError(f"{where}: an input must be a text (function mode: a JSON list of arguments)")
+        if name in found:
+            raise EvaluationError(f"{where}: the id {name!r} stands twice in this file")
+        found[name] = tuple(inputs)
     chosen = [found.get(group.problem, ()) for group in groups]
     return [
         replace(group, probes=inputs, sources=("file",) * len(inputs))

@@ -93,7 +93,7 @@ def _near(token: bytes, other: bytes) -> bool:
 
 def apps_texts(expected: str, actual: str) -> bool:
     printed = actual.splitlines()
-    if expected.strip() in (actual.strip(), "\n".join(line.strip() for line in printed).strip()):
+    if expected.strip() in ("\n".join(lines).strip() for lines in (printed, [line.strip() for line in printed])):
         return True
     theirs = [line.strip() for line in expected.split("\n") if line]
     ours = [line for line in printed if line]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from erpo_jax.evaluate.estimates import EvaluationError
+from erpo_jax.evaluate.reading import read_rows
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,14 @@ def load_solutions(path: str | Path, ids: Collection[str] | None = None) -> dict
     if not file.is_file():
         raise EvaluationError(f"there is no file of solutions {file}")
     found: dict[str, list[Solution]] = {}
-    with file.open(encoding="utf-8") as lines:
-        for number, text in enumerate(lines, 1):
-            if text.strip():
-                identity, solution = _read(text, f"{file}:{number}")
-                if ids is None or identity in ids:
-                    found.setdefault(identity, []).append(solution)
+    for where, row in read_rows(file):
+        identity, solution = _read(row, where)
+        if ids is None or identity in ids:
+            found.setdefault(identity, []).append(solution)
     return {name: tuple(row) for name, row in found.items()}
 
 
-def _read(line: str, where: str) -> tuple[str, Solution]:
-    try:
-        row: Any = json.loads(line)
-    except ValueError as error:
-        raise EvaluationError(f"{where}: not valid JSON: {error}") from error
+def _read(row: Any, where: str) -> tuple[str, Solution]:
     fields = {"id", "program", "correct", "source"}
     if not isinstance(row, dict) or not {"id", "program"} <= set(row) <= fields:
         raise EvaluationError(f"{where}: must be an object with id, program and perhaps correct and source")

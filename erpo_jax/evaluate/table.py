@@ -56,9 +56,13 @@ def _section(base: Evaluation, adapted: Evaluation | None, group: str) -> Sectio
                 by_k = {found.low: one.low_k, found.high: one.high_k}
                 cells = tuple(shown(by_k[k], sign=True) if k in by_k else "" for k in ks)
                 rows.append(Row(f"  minus base, T={one.temperature:g}", cells, difference=True))
-    sentences = tuple(sentence for one in comparisons for sentence in in_words(one))
     problems = len(base.group(base.points[0], group))
-    return Section(group, problems, tuple(ks), tuple(rows), tuple(comparisons), sentences)
+    sentences = [sentence for one in comparisons for sentence in in_words(one)]
+    if adapted is None and group == "all" and problems < base.problems:
+        sentences.append(
+            f"{base.problems - problems} of {base.problems} problems left out: fewer than {max(ks)} graded program(s)."
+        )
+    return Section(group, problems, tuple(ks), tuple(rows), tuple(comparisons), tuple(sentences))
 
 
 def _cells(evaluation: Evaluation, point: Point, group: str, ks: Sequence[int]) -> tuple[str, ...]:

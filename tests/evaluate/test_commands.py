@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from erpo_jax import command
 from erpo_jax.errors import UserError
 from erpo_jax.evaluate import load_evaluation, load_generations
-from tests.evaluate.conftest import load_command
+from tests.evaluate.conftest import load_command, write_lines
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 
@@ -75,13 +76,46 @@ def test_greedy_on_every_second_problem_shows_only_pass_at_1(evaluate, tiny, tmp
         (["--every", "0"], "--every 0"),
         (["evaluate.hidden=absent.jsonl"], "there is no hidden-tests file absent"),
         (["--against", "absent.json"], "there is no evaluation file absent"),
+        (["--out", "a.json", "--report", "a.html"], "--report a.html would write over a.json"),
+        (["--compare", "b.json", "a.json", "--report", "a.html"], "--report a.html would write over a.json"),
         (["--temperatures", "-1"], "temperature -1: must be at least 0"),
+        (["--out", "/"], "--out / cannot be written: Is a directory"),
+        (["--report", "/dev/null/report.html"], "cannot be written: "),
+        (["--generations", "/dev/null/folder"], "cannot be written: "),
     ],
 )
 def test_mistakes_are_named_before_a_model_loads(evaluate, tiny, words, message, monkeypatch):
     monkeypatch.setattr("erpo_jax.evaluate.session.load", None)
     with pytest.raises(UserError, match=message):
         evaluate.main([*tiny, *words])
+
+
+def test_a_command_that_is_none(evaluate):
+    with pytest.raises(UserError, match=r"there is no command 'signals'; did you mean signal\?"):
+        evaluate.main(["signals"])
+
+
+def test_problems_without_programs_are_counted(evaluate, tiny, tmp_path, capsys):
+    samples = write_lines(tmp_path / "samples.jsonl", [{"id": "double", "program": "print(2 * int(input()))"}])
+    assert evaluate.main([*tiny, "evaluate.samples=1", "evaluate.k=[1]", "--regrade", str(samples)]) == 0
+    told = capsys.readouterr().out
+    assert "all problems: 1, 1 program(s) each" in told
+    assert "2 of 3 problems left out: fewer than 1 graded program(s)." in told
+
+
+def test_a_full_disk_is_one_line_and_the_numbers_are_shown(evaluate, tiny, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "out.json")
+
+    samples = write_lines(tmp_path / "samples.jsonl", [{"id": "double", "program": "print(2 * int(input()))"}])
+    words = [*tiny, "evaluate.k=[1]", "--regrade", str(samples), "--out", str(tmp_path / "out.json")]
+    monkeypatch.setattr("erpo_jax.evaluate.save_evaluation", full)
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *words])
+    with pytest.raises(SystemExit, match="1"):
+        command.run(evaluate.main)
+    told = capsys.readouterr()
+    assert "1.000" in told.out
+    assert told.err.endswith("failed: [Errno 28] No space left on device: 'out.json'\n")
 
 
 def test_a_mistake_ends_with_code_2_and_one_line():

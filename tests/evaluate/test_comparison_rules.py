@@ -1,11 +1,13 @@
 """The rules by which an output counts as the expected one: a table for each, from the benchmarks' own graders."""
 
 import math
+from random import Random
 
 import pytest
 
 from erpo_jax.evaluate.rules import RULES
 from erpo_jax.sandbox import encode_value
+from tests.evaluate import published
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,32 @@ def test_values(expected, encoded, key, livecodebench):
 )
 def test_apps_values(expected, value, passes):
     assert RULES["apps"].values(expected, encode_value(value)) is passes
+
+
+PIECES = ("1", "2", "1.0", "1.00001", "1.000001", "0.5", "0.5004", "nan", "NaN", "inf", "Infinity", "sNaN", "1e400",
+          "YES", "Yes", "é", "É", "1_0", "01", "1.", "x1", "9007199254740993", "9007199254740992", " ", "\n", "\r\n",
+          "\t", "\v", "\f", "\u2028", "")  # fmt: skip
+
+
+def changed(random, pieces):
+    """The pieces with up to two of them replaced, left out or put in, or in another order."""
+    found = list(pieces)
+    for _ in range(random.randint(0, 2)):
+        place = random.randint(0, len(found))
+        kind = random.randint(0, 3)
+        if kind == 0:
+            random.shuffle(found)
+        else:
+            found[place : place + kind % 2] = [random.choice(PIECES) + " "] if kind != 3 else []
+    return found
+
+
+@pytest.mark.parametrize("rule", ["apps", "codecontests", "livecodebench"])
+def test_a_second_writing_of_the_published_comparison_agrees(rule):
+    random, verdicts = Random(0), []
+    for _ in range(10_000):
+        pieces = [random.choice(PIECES) + random.choice(("", " ", "\n")) for _ in range(random.randint(0, 5))]
+        expected, actual = "".join(pieces), "".join(changed(random, pieces))
+        verdicts.append(getattr(published, rule)(actual, expected))
+        assert RULES[rule].texts(expected, actual) is bool(verdicts[-1]), (expected, actual)
+    assert 0.2 < sum(verdicts) / len(verdicts) < 0.8

@@ -9,6 +9,7 @@ import pytest
 from erpo_jax.evaluate.benchmarks import BadRow, evalplus
 from erpo_jax.evaluate.benchmarks.evalplus_check import check
 from erpo_jax.evaluate.grade import Grader
+from erpo_jax.evaluate.probing import inputs_of
 from erpo_jax.sandbox import Sandbox
 
 
@@ -116,6 +117,14 @@ def test_arguments_that_json_flattened(task, arguments, restored):
     space = {}
     exec("def _inputs" + code, space)  # our own text
     assert repr(space["_inputs"]()) == f"[{restored}]"
+
+
+def test_inputs_of_a_check():
+    """For probes: each once, and none of a task whose arguments JSON has flattened."""
+    _, tests, _ = evalplus.split_mbpp(row("Mbpp/3", [[1, "it's"], [2, '"'], [1, "it's"]], plus_input=[[3, "x"]]), "")
+    assert inputs_of(tests) == ('[1, "it\'s"]', '[2, "\\""]', '[3, "x"]')
+    _, tests, _ = evalplus.split_mbpp(row("Mbpp/2", [[[1], [2]]]), "")
+    assert inputs_of(tests) == ()
 
 
 def test_layouts_of_the_hub():

@@ -62,7 +62,7 @@ def test_prompts_that_are_too_long_are_named():
 
 
 ANSWERS = {
-    "a": [Answer("text é", "x = 1", "stop", 3), Answer("", None, "length", 4)],
+    "a": [Answer("text é\u2028\x85\n", "x = 1", "stop", 3), Answer("", None, "length", 4)],
     "b": [Answer("t", None, "lost", 0)],
 }
 
@@ -74,12 +74,23 @@ def test_generations_read_back_equal(tmp_path, name):
     assert (header["temperature"], header["policy"], answers) == (0.5, "p", ANSWERS)
 
 
+HEADER = f'{{"format": "{FORMAT}", "policy": "p", "temperature": 1}}\n'
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "is not a file of generations"),
         ('{"id": "a"}\n', r"g\.jsonl:1: is not a file of generations"),
-        (f'{{"format": "{FORMAT}"}}\n{{"id": "a"}}\n', r"g\.jsonl:2: not a line"),
+        (f'{{"format": "{FORMAT}"}}\n', r"g\.jsonl:1: must name its policy and its temperature"),
+        (HEADER.replace("1}", "NaN}"), r"g\.jsonl:1: must name its policy and its temperature"),
+        (HEADER + '{"id": "a"}\n', r"g\.jsonl:2: not a line"),
+        (HEADER + "[" * 100_000, r"g\.jsonl:2: not a line"),
+        (
+            HEADER + '{"id": "a", "answers": [{"text": "", "program": 1, "finish_reason": "", "tokens": 1}]}',
+            "program is 1",
+        ),
+        (HEADER + '{"id": "a", "answers": []}\n' * 2, r"g\.jsonl:3: the id 'a' is no text, or stands twice"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):

@@ -66,6 +66,9 @@ def test_inputs_of_tests_that_are_code():
     )
     check += "    assert abs(candidate(0.5) - 1) < 1e-6 and candidate(x) == 1\n    assert f([1, 2], 'a') == 3\n"
     assert inputs_of(HiddenTests("p", "program", entry_point="f", test=check)) == ('[[1, 2], "a"]', "[0.5]")
+    check = "{program}\ndef check(candidate):\n    inputs = [[1, 'a'], [(1, 2)], [2, 'b'], [1, 'a']]\n"
+    check += "    for given in inputs:\n        candidate(*given)\n"
+    assert inputs_of(HiddenTests("p", "program", entry_point="f", test=check)) == ('[1, "a"]', '[2, "b"]')
 
 
 def test_probes_are_drawn_once_a_problem():
@@ -82,9 +85,11 @@ def test_probes_of_a_file(tmp_path):
     groups = [ProgramGroup("p", ("a",)), ProgramGroup("q", ("a",))]
     file = write_lines(tmp_path / "probes.jsonl", [{"id": "p", "inputs": ["1", "2"]}])
     assert from_file(groups, file) == [ProgramGroup("p", ("a",), ("1", "2"), ("file", "file")), groups[1]]
-    for row in ({"id": "p"}, {"id": "p", "inputs": [1]}):
+    for row in ({"id": "p"}, {"id": "p", "inputs": [1]}, {"id": "p", "inputs": "12"}, {"id": ["p"], "inputs": []}, 1):
         with pytest.raises(EvaluationError, match=r"probes\.jsonl:1: "):
             from_file(groups, write_lines(file, [row]))
+    with pytest.raises(EvaluationError, match=r"probes\.jsonl:2: the id 'p' stands twice"):
+        from_file(groups, write_lines(file, [{"id": "p", "inputs": []}] * 2))
 
 
 @pytest.fixture
@@ -137,6 +142,11 @@ def test_the_signal_of_generations(evaluate, small, tmp_path, capsys):
     probes = write_lines(tmp_path / "probes.jsonl", [{"id": "double", "inputs": ["2\n"]}])
     assert evaluate.main([*words[:-4], "--probes-from", str(probes)]) == 0
     assert re.search(r"AUC, all programs +0.500 ", capsys.readouterr().out)  # 2 + 2 = 2 * 2
+    other = tmp_path / "other"
+    other.mkdir()
+    write_lines(other / "hidden.jsonl", [{"id": "double", "kind": "stdin", "cases": [{"input": "2\n", "output": ""}]}])
+    assert evaluate.main([*words[:-4], "--probes-from", str(other)]) == 0
+    assert re.search(r"AUC, all programs +0.500 ", capsys.readouterr().out)  # that set's inputs, our verdicts
     assert evaluate.main([*words, "--unlabelled", "--group-size", "2"]) == 0
     told = capsys.readouterr().out
     assert "AUC" not in told
@@ -148,8 +158,9 @@ def test_the_signal_of_generations(evaluate, small, tmp_path, capsys):
     [
         ([], "one of the arguments --rollouts --generations --solutions is required"),
         (["--rollouts", "absent"], "no rollouts file in absent"),
+        (["--rollouts", __file__], "is no whole file of rollouts"),
         (["--generations", "absent", "--probes-from", "recorded"], "recorded needs --rollouts"),
-        (["--generations", "absent", "--probes-from", "none"], "must be recorded, store, hidden or a file"),
+        (["--generations", "absent", "--probes-from", "none"], "must be recorded, store, hidden, or a folder"),
         (["--generations", "absent", "--probes", "0"], "--probes 0: must be at least 1"),
         (["--solutions", "absent"], "there is no file of solutions absent"),
     ],

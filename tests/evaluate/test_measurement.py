@@ -46,6 +46,7 @@ def test_answers_are_counted():
     }
     found = grade_answers(FixedGrader(), answers, 0.7, 1.5, quiet)
     assert found.counts == {"a": (4, 2)}
+    assert found.verdicts == {"a": "1001", "b": "??"}
     assert (found.temperature, found.ungraded, found.distinct) == (0.7, 2, 5)
     assert found.truncated == pytest.approx(1 / 6)
     assert found.without_program == pytest.approx(1 / 6)

@@ -10,9 +10,9 @@ from pyarrow import parquet
 
 from erpo_jax.evaluate.benchmarks import hub, prepare
 from erpo_jax.evaluate.benchmarks.hub import livecodebench_files
-from erpo_jax.evaluate.benchmarks.reading import read_rows
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.hidden import load_hidden
+from erpo_jax.evaluate.reading import read_rows
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 MEGABYTE = 2**20

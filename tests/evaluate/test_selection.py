@@ -103,7 +103,7 @@ def test_problems_with_too_few_programs_are_named():
 
 
 def test_codet_on_the_samples_of_a_16b_model(shared_data):
-    """From the file's own verdicts and passes: what the data set's notes say, within the issue's one point."""
+    """From the file's own verdicts and passes: what the data set's notes say, within one point."""
     ballots = []
     for row in rows_of(shared_data / "data" / "humaneval_codegen16b_samples.jsonl.gz"):
         samples = [sample for sample in row["samples"] for _ in range(sample["count"])]

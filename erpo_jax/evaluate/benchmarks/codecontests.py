@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from erpo_jax.evaluate.benchmarks.row import LEAST_MEMORY_MB, PYTHON_FACTOR, BadRow, Split, text, unix
+from erpo_jax.evaluate.benchmarks.row import LEAST_MEMORY_MB, PYTHON_FACTOR, BadRow, Split, number, text, unix
 from erpo_jax.evaluate.hidden import Case, HiddenTests
 from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Example, Problem
@@ -38,7 +38,7 @@ def split(row: Any, release: str, index: int = 0) -> Split:
         statement=text(row, "description"),
         public_tests=tuple(Example(given, expected) for given, expected in public),
         time_limit_s=PYTHON_FACTOR * _seconds(row.get("time_limit")),
-        memory_limit_mb=max(LEAST_MEMORY_MB, int(row.get("memory_limit_bytes") or 0) >> 20),
+        memory_limit_mb=max(LEAST_MEMORY_MB, int(number(row, "memory_limit_bytes")) >> 20),
         source=f"codecontests {release}".strip() + f" ({site})",
     )
     cases = tuple(Case(given, expected) for given, expected in dict.fromkeys(public + hidden))
@@ -48,7 +48,7 @@ def split(row: Any, release: str, index: int = 0) -> Split:
 
 def known_bad(row: Any) -> str | None:
     """Pictures are not in the data."""
-    return "the statement lacks its pictures" if "<image>" in row["description"] else None
+    return "the statement lacks its pictures" if "<image>" in text(row, "description") else None
 
 
 def _pairs(row: Any, name: str) -> list[tuple[str, str]]:

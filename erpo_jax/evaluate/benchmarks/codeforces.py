@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from erpo_jax.evaluate.benchmarks.reading import parquet_rows_where
-from erpo_jax.evaluate.benchmarks.row import LEAST_MEMORY_MB, PYTHON_FACTOR, BadRow, Split, text, unix
+from erpo_jax.evaluate.benchmarks.row import LEAST_MEMORY_MB, PYTHON_FACTOR, BadRow, Split, number, text, text_or_none
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.hidden import Case, HiddenTests
+from erpo_jax.evaluate.reading import parquet_rows_where
 from erpo_jax.problems import Example, Problem
 
 _PARTS = (
@@ -40,25 +40,23 @@ def split(row: Any, release: str, index: int = 0) -> Split:
     hidden = _pairs(row, "official_tests") + _pairs(row, "generated")
     if not hidden:
         raise BadRow("has no tests")
-    title = row.get("title")
+    title = text_or_none(row, "title")
     parts = [f"{title}\n"] if title else []
-    parts += [
-        f"{heading}:\n{unix(row[name])}\n" if heading else f"{unix(row[name])}\n"
-        for heading, name in _PARTS
-        if row.get(name)
-    ]
-    start = row.get("contest_start")
+    for heading, name in _PARTS:
+        part = text_or_none(row, name)
+        if part:
+            parts.append(f"{heading}:\n{part}\n" if heading else f"{part}\n")
     problem = Problem(
         id=identity,
         statement="\n".join(parts),
         public_tests=tuple(Example(given, expected) for given, expected in examples),
-        time_limit_s=PYTHON_FACTOR * float(row.get("time_limit") or 2.0),
-        memory_limit_mb=max(LEAST_MEMORY_MB, int(row.get("memory_limit") or 0)),
+        time_limit_s=PYTHON_FACTOR * (number(row, "time_limit") or 2.0),
+        memory_limit_mb=max(LEAST_MEMORY_MB, int(number(row, "memory_limit"))),
         source=f"codeforces {release}".strip(),
-        date=datetime.fromtimestamp(start, UTC).date().isoformat() if start else None,
+        date=_day(number(row, "contest_start")),
     )
     cases = tuple(Case(given, expected) for given, expected in dict.fromkeys(examples + hidden))
-    checker = row.get("generated_checker") or None
+    checker = text_or_none(row, "generated_checker")
     return Split(problem, HiddenTests(identity, "stdin", cases, compare="tokens", checker=checker))
 
 
@@ -73,18 +71,29 @@ def with_generated_tests(rows: Iterator[tuple[str, Any]], folder: Path) -> Itera
     """The rows with their generated tests as the field `generated`, from test_cases_NNNN.parquet in `folder`, one file
     a contest. Raises EvaluationError when a row has generated tests and their file is not there."""
     for where, row in rows:
-        if isinstance(row, dict) and row.get("generated_tests") and isinstance(row.get("id"), str):
-            file = folder / f"test_cases_{int(row['contest_id']):04d}.parquet"
-            if not file.is_file():
-                raise EvaluationError(
-                    f"{where}: the generated tests of {row['id']} are missing: there is no file {file}"
-                )
-            row["generated"] = parquet_rows_where(file, "problem_id", row["id"])
+        if isinstance(row, dict) and row.get("generated_tests"):
+            try:
+                identity, file = text(row, "id"), folder / f"test_cases_{int(row['contest_id']):04d}.parquet"
+            except (BadRow, KeyError, TypeError, ValueError, OverflowError):
+                row["generated"] = "without id or contest_id"  # which makes it a bad row
+            else:
+                if not file.is_file():
+                    raise EvaluationError(
+                        f"{where}: the generated tests of {identity} are missing: there is no file {file}"
+                    )
+                row["generated"] = parquet_rows_where(file, "problem_id", identity)
         yield where, row
+
+
+def _day(seconds: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat() if seconds else None
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadRow(f"contest_start is {seconds:g}, must be seconds since 1970") from error
 
 
 def _pairs(row: Any, name: str) -> list[tuple[str, str]]:
     tests = row.get(name) or []
     if not isinstance(tests, list):
-        raise BadRow(f"field {name!r} is {type(tests).__name__}, must be a list of tests")
+        raise BadRow(f"field {name!r} is {tests!r:.40}, must be a list of tests")
     return [(text(test, "input"), text(test, "output")) for test in tests]

@@ -9,13 +9,15 @@ covers the whole check.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from erpo_jax.evaluate.benchmarks import humaneval, mbpp
-from erpo_jax.evaluate.benchmarks.row import BadRow, Split, text
+from erpo_jax.evaluate.benchmarks.row import BadRow, Split, number, text, texts
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
 from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Problem
@@ -56,6 +58,7 @@ _RESTORED = {
     "[tt(x) for x in a]": (580, 615, 791),
     "[{name: t(x) for name, x in a[0].items()}, *a[1:]]": (722,),
 }  # fmt: skip
+_PLAIN = "a"
 _RESTORE = {f"Mbpp/{task}": expression for expression, tasks in _RESTORED.items() for task in tasks}
 
 
@@ -76,7 +79,7 @@ def split_mbpp(row: Any, release: str, index: int = 0) -> Split:
     """The views of a row of MbppPlus.jsonl or of the hub's evalplus/mbppplus. Raises BadRow."""
     if isinstance(row, dict) and "plus_input" not in row:
         problem, tests, _ = mbpp.split(row, release)
-        check = "\n".join([*(row.get("test_imports") or []), PLACE, text(row, "test"), ""])
+        check = "\n".join([*texts(row, "test_imports"), PLACE, text(row, "test"), ""])
         problem = _renamed(problem, "mbpp", release)
         reference = text(row, "code")
         tests = HiddenTests(problem.id, "program", (), problem.entry_point, check)
@@ -107,10 +110,11 @@ def _renamed(problem: Problem, name: str, release: str) -> Problem:
 
 def _check(row: Any, problem: Problem, reference: str) -> str:
     """The program's place and, after it, EvalPlus's check on all inputs."""
-    inputs = [*(row.get("base_input") or []), *(row.get("plus_input") or [])]
-    if not inputs or not all(isinstance(one, list) for one in inputs):
+    parts = [row.get(name) or [] for name in ("base_input", "plus_input")]
+    inputs = [one for part in parts if isinstance(part, list) for one in part]
+    if not inputs or not all(isinstance(one, list) for one in [*parts, *inputs]):
         raise BadRow("base_input and plus_input must be lists of argument lists, and not both empty")
-    entry_point, atol = problem.entry_point, row.get("atol") or 0
+    entry_point, atol = problem.entry_point, number(row, "atol")
     rule = "not none" if entry_point in _NOT_NONE else _RULES.get(problem.id)
     source = (files(__package__) / "evalplus_check.py").read_text(encoding="utf-8")
     return f"""{PLACE}
@@ -120,10 +124,23 @@ def _inputs():
     t = tuple
     def tt(x):
         return tuple(map(tt, x)) if isinstance(x, list) else x
-    return [{_RESTORE.get(problem.id, "a")} for a in json.loads({json.dumps(inputs)!r})]
+    return [{_RESTORE.get(problem.id, _PLAIN)} for a in json.loads({json.dumps(inputs)!r})]
 
 _check, _reference = {{}}, {{}}
 exec({source!r}, _check)
 exec({reference!r}, _reference)
 _check["check"]({entry_point}, _reference[{entry_point!r}], _inputs(), {atol!r}, {rule!r})
 """
+
+
+_INPUTS = re.compile(r"^    return \[(.+) for a in json\.loads\(('.*'|\".*\")\)\]$", re.MULTILINE)
+
+
+def inputs_of(test: str) -> tuple[str, ...] | None:
+    """The argument lists, as JSON, of a hidden test that was made here; none where JSON cannot carry them. None for
+    any other test."""
+    found = _INPUTS.search(test)
+    if found is None:
+        return None
+    rows = json.loads(ast.literal_eval(found[2])) if found[1] == _PLAIN else []
+    return tuple(json.dumps(arguments) for arguments in rows)

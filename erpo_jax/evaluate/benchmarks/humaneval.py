@@ -46,7 +46,7 @@ def split(row: Any, release: str, index: int = 0) -> Split:
 def _function(prompt: str, entry_point: str) -> ast.FunctionDef:
     try:
         tree = ast.parse(prompt)
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:
         raise BadRow(f"the prompt is not Python: {error}") from error
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == entry_point:

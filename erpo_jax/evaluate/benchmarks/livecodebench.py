@@ -9,7 +9,6 @@ Left out: checkers. Rows whose tests the publisher knows to be wrong, ambiguous 
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 import pickle
@@ -42,7 +41,7 @@ KNOWN_BAD = {
 
 def known_bad(row: Any) -> str | None:
     """Why the publisher's errata list this row, or None. LeetCode rows are listed by title, the others by id."""
-    return KNOWN_BAD.get(row["question_id"]) or KNOWN_BAD.get(row["question_title"])
+    return KNOWN_BAD.get(row["question_id"]) or KNOWN_BAD.get(text(row, "question_title"))
 
 
 def split(row: Any, release: str, index: int = 0) -> Split:
@@ -87,7 +86,7 @@ def _decoded(field: str) -> str:
         packed = base64.b64decode(field, validate=True)
         inflater = zlib.decompressobj()
         data = inflater.decompress(packed, DECODED_LIMIT)
-    except (binascii.Error, zlib.error) as error:
+    except (ValueError, zlib.error) as error:
         raise BadRow(f"private_test_cases cannot be decoded: {error}") from error
     if not inflater.eof:
         raise BadRow(f"private_test_cases are cut, or longer than {DECODED_LIMIT} bytes when decoded")

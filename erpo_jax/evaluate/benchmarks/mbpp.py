@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from erpo_jax.evaluate.benchmarks.humaneval import call_arguments, json_literal
-from erpo_jax.evaluate.benchmarks.row import BadRow, Split, text
+from erpo_jax.evaluate.benchmarks.row import BadRow, Split, text, text_or_none, texts
 from erpo_jax.evaluate.hidden import PLACE, HiddenTests
 from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Example, Problem
@@ -23,16 +23,14 @@ TIME_LIMIT_S = 3.0
 
 def split(row: Any, release: str, index: int = 0) -> Split:
     """The two views of a row of mbpp.jsonl (field `text`) or sanitized-mbpp.json (field `prompt`). Raises BadRow."""
-    if not isinstance(row, Mapping):
-        raise BadRow("is no object")
-    asserts = [line.replace("\r\n", "\n") for line in row.get("test_list") or []]
+    request = text(row, "prompt" if isinstance(row, Mapping) and "prompt" in row else "text").strip()
+    asserts = texts(row, "test_list")
     if len(asserts) < 2:
         raise BadRow(f"test_list has {len(asserts)} assert(s); one is shown, so at least 2 are needed")
-    request = text(row, "prompt" if "prompt" in row else "text").strip()
     entry_point = _entry_point(asserts[0], text(row, "code"))
-    imports = "\n".join(row.get("test_imports") or [])
+    imports = "\n".join(texts(row, "test_imports"))
     # The setup of the two rows that have one uses a class that the program defines: it runs after the program.
-    setup = (row.get("test_setup_code") or "").replace("\r\n", "\n").strip()
+    setup = (text_or_none(row, "test_setup_code") or "").strip()
     problem = Problem(
         id=f"Mbpp/{row.get('task_id')}",
         statement=f"{request}\nYour code should pass this test:\n\n{asserts[0]}",
@@ -55,7 +53,7 @@ def _entry_point(assertion: str, code: str) -> str:
             tree, test = ast.parse(code), ast.parse(assertion.strip())
         defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         calls = [node.func for node in ast.walk(test) if isinstance(node, ast.Call)]
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:
         raise BadRow(f"the reference or its first assert is not Python: {error}") from error
     named = sorted({call.id for call in calls if isinstance(call, ast.Name)} & defined)
     if not named:

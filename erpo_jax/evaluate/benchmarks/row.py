@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,14 +29,43 @@ class BadRow(ValueError):
 
 
 def text(row: Any, name: str) -> str:
-    """The text field `name` with Unix line ends. Raises BadRow when it is missing or no text, or
+    """The text field `name` with Unix line ends. Raises BadRow when it is missing or no text that UTF-8 can hold, or
     the row is no object."""
     if not isinstance(row, Mapping):
         raise BadRow(f"is a {type(row).__name__}, must be an object" if not isinstance(row, str) else "is not JSON")
     value = row.get(name)
     if not isinstance(value, str):
         raise BadRow(f"field {name!r} is {type(value).__name__}, must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadRow(f"field {name!r} holds the lone surrogate {value[error.start]!r}") from error
     return unix(value)
+
+
+def text_or_none(row: Any, name: str) -> str | None:
+    """The text field `name`, or None where it is missing, null or empty. Raises BadRow."""
+    return text(row, name) or None if row.get(name) is not None else None
+
+
+def texts(row: Any, name: str) -> list[str]:
+    """The field `name`, a list of texts; empty where it is missing or null. Raises BadRow."""
+    values = row.get(name)
+    if values is None:
+        return []
+    if not isinstance(values, list):
+        raise BadRow(f"field {name!r} is {type(values).__name__}, must be a list of texts")
+    return [text({name: value}, name) for value in values]
+
+
+def number(row: Any, name: str) -> float:
+    """The field `name`, a number of at least 0; 0 where it is missing or null. Raises BadRow."""
+    value = row.get(name)
+    if value is None:
+        return 0.0
+    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise BadRow(f"field {name!r} is {value!r}, must be a number of at least 0")
+    return float(value)
 
 
 def unix(value: str) -> str:

@@ -7,6 +7,7 @@ beside them: release, date window, hashes of the sources, counts. A benchmark is
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +19,12 @@ from typing import IO, Any
 
 from erpo_jax.evaluate.benchmarks import codecontests, codeforces, evalplus, humaneval, livecodebench, mbpp, own, taco
 from erpo_jax.evaluate.benchmarks.hub import hub_files
-from erpo_jax.evaluate.benchmarks.reading import read_rows
 from erpo_jax.evaluate.benchmarks.row import BadRow, Split
 from erpo_jax.evaluate.estimates import EvaluationError
-from erpo_jax.evaluate.hidden import integers_of_any_length
+from erpo_jax.evaluate.hidden import integers_of_any_length, read_tests
 from erpo_jax.evaluate.provenance import file_hash
-from erpo_jax.problems import Problem
+from erpo_jax.evaluate.reading import read_rows
+from erpo_jax.problems import Problem, ProblemError, read_problem
 
 PARTS = ("problems", "hidden", "solutions")
 
@@ -89,7 +90,8 @@ def prepare(
     benchmark, a source that is not there, no usable row, or a window on a benchmark without dates.
     """
     if name not in BENCHMARKS:
-        raise EvaluationError(f"unknown benchmark {name!r}; known are {', '.join(BENCHMARKS)}")
+        near = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(name, BENCHMARKS, n=1))
+        raise EvaluationError(f"unknown benchmark {name!r}; known are {', '.join(BENCHMARKS)}{near}")
     if generated_tests is not None and name != "codeforces":
         raise EvaluationError(f"generated tests in files of their own belong to codeforces, not to {name}")
     files = _files(name, sources, release)
@@ -143,23 +145,45 @@ def _usable(
     seen: set[str] = set()
     for index, (where, row) in enumerate(rows):
         try:
-            views = benchmark.split(row, summary.release, index)
+            views = readable(benchmark.split(row, summary.release, index))
             if views.problem.id in seen:
                 raise BadRow(f"the id {views.problem.id!r} stands twice in these files")
+            reason = faulty.get(index) or benchmark.known_bad(row)
         except BadRow as error:
-            summary.bad[where] = str(error)
+            summary.bad[where] = str(error).encode(errors="backslashreplace").decode()
+            continue
+        except RecursionError:
+            summary.bad[where] = "is nested too deeply"
             continue
         identity = views.problem.id
         if not _inside(views.problem, start, end):
             summary.outside_window += 1
             continue
-        reason = faulty.get(index) or benchmark.known_bad(row)
         if reason is not None:
             (summary.left_out if drop_known_bad else summary.known_bad_kept)[identity] = reason
             if drop_known_bad:
                 continue
         seen.add(identity)
         yield views
+
+
+def readable(views: Split) -> Split:
+    """The views, if they can be written and read back. Raises BadRow."""
+    problem, tests, solutions = views
+    lines = [json.dumps(asdict(problem), ensure_ascii=False), tests.line(), *(one.line("") for one in solutions)]
+    try:
+        for line in lines:
+            line.encode()
+        read_problem(json.loads(lines[0]), "problem")
+        read_tests(json.loads(lines[1]), "tests")
+        date.fromisoformat(problem.date or "2000-01-01")
+    except UnicodeEncodeError as error:
+        raise BadRow(f"holds the lone surrogate {error.object[error.start]!r}, which UTF-8 cannot") from error
+    except (ProblemError, EvaluationError) as error:
+        raise BadRow(str(error)) from error
+    except ValueError as error:
+        raise BadRow(f"the date {problem.date!r} is not a day such as 2024-08-01") from error
+    return views
 
 
 def _inside(problem: Problem, start: date | None, end: date | None) -> bool:

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from erpo_jax.evaluate.benchmarks.reading import read_rows
-from erpo_jax.evaluate.benchmarks.row import BadRow, Split, examples_in, text, unix
+from erpo_jax.evaluate.benchmarks.row import BadRow, Split, examples_in, text, text_or_none, unix
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.hidden import Case, HiddenTests
+from erpo_jax.evaluate.reading import read_rows
 from erpo_jax.evaluate.solutions import Solution
 from erpo_jax.problems import Problem
 
@@ -95,7 +95,7 @@ def _split(row: Any, identity: str, name: str, release: str, time_limit_s: float
         statement=statement,
         mode="stdin" if function is None else "function",
         entry_point=function,
-        starter_code=(row.get("starter_code") or "").rstrip() or None,
+        starter_code=(text_or_none(row, "starter_code") or "").rstrip() or None,
         public_tests=public,
         time_limit_s=time_limit_s,
         source=f"{name} {release}".strip(),

@@ -11,6 +11,7 @@ from erpo_jax.errors import UserError
 from erpo_jax.evaluate.generations import is_generations, load_generations
 from erpo_jax.evaluate.given import load_given
 from erpo_jax.evaluate.groups import ProgramGroup, dealt, of_answers, of_rollouts, of_solutions
+from erpo_jax.evaluate.hidden import load_hidden
 from erpo_jax.evaluate.probing import from_file, from_store, from_tests
 from erpo_jax.evaluate.provenance import file_hash
 from erpo_jax.evaluate.session import Session
@@ -32,9 +33,10 @@ def add_flags(parser: argparse.ArgumentParser, *, needs_probes: bool) -> None:
     files.add_argument("--solutions", type=Path, metavar="FILE", help="programs that came with a data set")
     add(
         "--probes-from",
-        metavar="recorded | store | hidden | FILE" + ("" if needs_probes else " | none"),
+        metavar="recorded | store | hidden | FOLDER | FILE" + ("" if needs_probes else " | none"),
         help="recorded: those of the rollouts (their default); store: probes.store (the others' default); hidden: "
-        'inputs drawn from the hidden tests; a file of yours: {"id": problem, "inputs": [...]} a line'
+        "inputs drawn from the hidden tests; a folder that launch/prepare.py made: drawn from the hidden tests there, "
+        'by id; a file of yours: {"id": problem, "inputs": [...]} a line'
         + ("" if needs_probes else "; none: only what needs no probes"),
     )
     add("--probes", type=int, metavar="K", help="use at most so many probes a problem; default: probes.count")
@@ -50,8 +52,10 @@ def check_flags(arguments: argparse.Namespace, *, needs_probes: bool) -> None:
     if arguments.probes_from == "recorded" and not arguments.rollouts:
         raise UserError("--probes-from recorded needs --rollouts: other files hold no probes")
     words = ("recorded", "store", "hidden", *(() if needs_probes else ("none",)))
-    if arguments.probes_from not in (None, *words) and not Path(arguments.probes_from).is_file():
-        raise UserError(f"--probes-from {arguments.probes_from}: must be {', '.join(words)} or a file that exists")
+    if arguments.probes_from not in (None, *words) and not Path(arguments.probes_from).exists():
+        raise UserError(
+            f"--probes-from {arguments.probes_from}: must be {', '.join(words)}, or a folder or file that exists"
+        )
 
 
 def read(arguments: argparse.Namespace, session: Session) -> tuple[list[ProgramGroup], dict[str, Any]]:
@@ -63,8 +67,9 @@ def read(arguments: argparse.Namespace, session: Session) -> tuple[list[ProgramG
     config, count = session.config, arguments.probes or session.config.probes.count
     if probes == "none":
         return [replace(group, probes=(), sources=()) for group in groups], provenance
-    if probes == "hidden":
-        groups = from_tests(groups, session.hidden, count, arguments.seed)
+    if probes == "hidden" or Path(probes).is_dir():
+        hidden = session.hidden if probes == "hidden" else load_hidden(Path(probes) / "hidden.jsonl")
+        groups = from_tests(groups, hidden, count, arguments.seed)
     elif probes == "store":
         store = ProbeStore(config.probes.store, settings_of(config, config.train.seed))
         groups = from_store(groups, {problem.id: problem for problem in session.problems}, store.load())

@@ -64,6 +64,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     add("--report", type=Path, metavar="FILE.html", help="write the report, and FILE.json beside it")
     found = parser.parse_args(argv)
     programs.check_flags(found, needs_probes=False)
+    command.check_writable("--report", found.report)
     return found
 
 

@@ -31,6 +31,7 @@ def main(argv: list[str]) -> int:
     for name in ("answers", "most"):
         if getattr(arguments, name) < 1:
             raise UserError(f"--{name} {getattr(arguments, name)}: must be at least 1")
+    command.check_writable("--out", arguments.out)
     config = command.load_config(arguments.words)
     if arguments.policy:
         config.model.path, config.model.revision = arguments.policy, None

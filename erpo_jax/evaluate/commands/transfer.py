@@ -29,6 +29,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--sets", nargs="+", required=True, metavar="SET", help="the columns")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where cells and reports are kept")
     found = parser.parse_args(argv)
+    command.check_writable("--out", found.out / "transfer.html")
     matrix = Matrix.of(_config(found.words, found.policies), found.sets, found.policies, found.out)
     command.prepare_jax(matrix.config)
     base: dict[str, Evaluation] = {}

@@ -18,6 +18,7 @@ from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.hidden import PLACE
 from erpo_jax.evaluate.page import write_whole
 from erpo_jax.evaluate.probing import CHUNK
+from erpo_jax.evaluate.reading import read_rows
 from erpo_jax.problems import Problem
 from erpo_jax.reward import outcome_key, output_key
 from erpo_jax.sandbox import Job, Limits, Outcome, Sandbox
@@ -42,16 +43,14 @@ def load_written(path: str | Path) -> dict[str, tuple[WrittenTest, ...]]:
     if not file.is_file():
         raise EvaluationError(f"there is no file of tests {file}")
     found: dict[str, tuple[WrittenTest, ...]] = {}
-    with file.open(encoding="utf-8") as lines:
-        for number, text in enumerate(lines, 1):
-            try:
-                row = json.loads(text)
-                found[row["id"]] = tuple(dict.fromkeys(map(_read, row["tests"])))
-            except (ValueError, KeyError, TypeError) as error:
-                raise EvaluationError(
-                    f'{file}:{number}: must be {{"id": ..., "tests": [...]}}, each test an object with "assert", or '
-                    f'with "input" and "output" ({type(error).__name__}: {error})'
-                ) from error
+    for where, row in read_rows(file):
+        try:
+            found[row["id"]] = tuple(dict.fromkeys(map(_read, row["tests"])))
+        except (KeyError, TypeError) as error:
+            raise EvaluationError(
+                f'{where}: must be {{"id": ..., "tests": [...]}}, each test an object with "assert", or '
+                f'with "input" and "output" ({type(error).__name__}: {error})'
+            ) from error
     return found
 
 

@@ -38,7 +38,7 @@ def read_rows(file: Path) -> Iterator[tuple[str, Any]]:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     yield f"{file.name}:{number}", _parsed(line)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise EvaluationError(f"{file} cannot be read: {error}") from error
 
 
