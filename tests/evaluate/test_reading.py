@@ -13,6 +13,7 @@ from erpo_jax.evaluate.benchmarks.hub import livecodebench_files
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.hidden import load_hidden
 from erpo_jax.evaluate.reading import read_rows
+from tests.evaluate.conftest import write_lines
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 MEGABYTE = 2**20
@@ -108,6 +109,49 @@ def test_without_a_network_the_hub_is_a_clear_error(tmp_path, monkeypatch):
         prepare("taco", ["hub"], tmp_path / "out")
     with pytest.raises(EvaluationError, match="own is not on the hub"):
         prepare("own", ["hub"], tmp_path / "out")
+
+
+FOLDERS = {
+    "humaneval": ("openai_humaneval/test-00000-of-00001.parquet", "humaneval.jsonl.gz"),
+    "mbpp": ("sanitized/test-00000-of-00001.parquet", "mbpp_sanitized.json.gz"),
+    "codecontests": ("data/test-00000-of-00001-9c49eeff30aacaa8.parquet", "schema_rows/deepmind_code_contests.jsonl"),
+    "taco": ("ALL/test-00000-of-00001.parquet", "schema_rows/BAAI_TACO.jsonl"),
+    "apps": ("test.jsonl", "schema_rows/codeparrot_apps.jsonl"),
+    "livecodebench": ("test6.jsonl", "schema_rows/livecodebench_code_generation_lite.jsonl"),
+    "codeforces": ("verifiable/test-00000-of-00001.parquet", "schema_rows/open_r1_codeforces.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_repository_as_the_hub_keeps_it(tmp_path, monkeypatch, shared_data, name):
+    """Its files under their paths there, and one that is not ours, in place of a download."""
+    import huggingface_hub
+
+    path, source = FOLDERS[name]
+    file = tmp_path / "hub" / path
+    file.parent.mkdir(parents=True)
+    found = rows(shared_data / "data" / source)
+    if file.suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(found), file)
+    else:
+        write_lines(file, found)
+    (file.parent / "README.md").write_text("a card")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path / "hub"))
+    assert prepare(name, ["hub"], tmp_path / "out").written == len(found)
+    with pytest.raises(EvaluationError, match="on the hub holds no file"):
+        prepare(name, ["hub:validation"], tmp_path / "out", release="v9")
+
+
+def test_a_connection_that_breaks_off(tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import HTTPError
+
+    def broken(*_, **__):
+        raise HTTPError("")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", broken)
+    with pytest.raises(EvaluationError, match="codeparrot/apps cannot be had from the hub "):
+        prepare("apps", ["hub"], tmp_path / "out")
 
 
 def test_files_of_a_hub_split(tmp_path, monkeypatch, shared_data):

@@ -42,6 +42,7 @@ def hub_files(name: str, source: str, release: str) -> list[Path]:
     when the hub cannot be reached or does not hold them.
     """
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # its client's own, whichever that is
 
     if name not in HUB:
         raise EvaluationError(f"{name} is not on the hub: name its files; there are {', '.join(HUB)}")
@@ -51,9 +52,10 @@ def hub_files(name: str, source: str, release: str) -> list[Path]:
         patterns = livecodebench_files(release)
     try:
         folder = Path(snapshot_download(place.repository, repo_type="dataset", allow_patterns=patterns))
-    except OSError as error:  # the hub's errors of network, access and cache all are OSErrors
+    except (OSError, HTTPError) as error:  # the hub's errors of access and cache are OSErrors; a lost connection is not
+        why = (str(error).splitlines() or [""])[0]
         raise EvaluationError(
-            f"{place.repository} cannot be had from the hub ({type(error).__name__}: {str(error).splitlines()[0]}); "
+            f"{place.repository} cannot be had from the hub ({type(error).__name__}: {why}); "
             "download its files elsewhere and name them in place of 'hub'"
         ) from error
     found = [(pattern, sorted(folder.glob(pattern))) for pattern in patterns]
