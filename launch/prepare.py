@@ -49,6 +49,7 @@ def main(argv: list[str]) -> int:
     add("--special-judge", type=Path, metavar="FILE", help="TACO's list of test rows that comparison cannot judge")
     add("--generated-tests", type=Path, metavar="FOLDER", help="CodeForces' test_cases_NNNN.parquet files")
     found = parser.parse_args(argv)
+    command.check_writable("OUT", found.out / "problems.jsonl")
     summary = prepare(
         found.benchmark,
         found.sources,

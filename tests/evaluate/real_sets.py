@@ -2,6 +2,7 @@
 
     python -m tests.evaluate.real_sets SHARED/data OUT            writes the folders below
     python -m tests.evaluate.real_sets SHARED/data OUT --rules    counts where our rules and the publishers' part
+    python -m tests.evaluate.real_sets SHARED/data OUT --codet    selectors on a 16B model's samples, nothing executed
 
 OUT/codecontests and OUT/leetcode hold human programs, large models' and one-token mutants (people.jsonl: without the
 mutants); OUT/mbpp_mutants and OUT/mbpp_full_mutants hold the references and mutants of them, with the verdict of a
@@ -20,9 +21,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from erpo_jax.evaluate.benchmarks import livecodebench, mbpp, prepare
 from erpo_jax.evaluate.reading import read_rows
 from erpo_jax.evaluate.rules import RULES
+from erpo_jax.evaluate.selection import Ballot, lines, measure_selectors
 from erpo_jax.evaluate.solutions import Solution, load_solutions
 from erpo_jax.problems import save_problems
 from erpo_jax.sandbox import Job, Limits, Sandbox
@@ -179,10 +183,26 @@ def rules(data: Path) -> list[str]:
     return [f"{name}: {agree[name]} of {outputs} outputs agree; it accepts {accepted[name]}" for _, name, _ in held]
 
 
+def codegen_16b(data: Path) -> list[Ballot]:
+    """CodeGen-Mono-16B's 100 samples of each HumanEval problem, with the verdicts and the passes of self-written
+    asserts that the data set carries."""
+    ballots = []
+    for row in rows_of(data / "humaneval_codegen16b_samples.jsonl.gz"):
+        samples = [sample for sample in row["samples"] for _ in range(sample["count"])]
+        passed = np.array([[letter == "1" for letter in sample["passes"]] for sample in samples]).reshape(
+            len(samples), -1
+        )
+        right = np.array([sample["verdict"] == "pass" for sample in samples])
+        ballots.append(Ballot(row["task_id"], right, np.where(passed, 1, -1), passed))
+    return ballots
+
+
 if __name__ == "__main__":
     data, out = map(Path, sys.argv[1:3])
     if sys.argv[3:] == ["--rules"]:
         print("\n".join(rules(data)))
+    elif sys.argv[3:] == ["--codet"]:
+        print("\n".join(lines(measure_selectors(codegen_16b(data), [1, 4, 10, 32, 100]))))
     else:
         for folder in (
             codecontests(data, out),

@@ -144,5 +144,7 @@ def test_prepare(tmp_path, capsys):
     assert "HumanEval.jsonl:2: the prompt does not define 'g'" in told
     problem = json.loads((tmp_path / "out" / "problems.jsonl").read_text())
     assert problem["public_tests"] == [{"input": "[1]", "output": "2"}]
+    with pytest.raises(UserError, match=r"OUT .*HumanEval.jsonl/problems.jsonl cannot be written: File exists"):
+        prepare.main(["humaneval", str(source), str(source)])
     with pytest.raises(UserError, match="--start soon: must be a day such as 2024-08-01"):
         prepare.main(["humaneval", str(source), str(tmp_path / "out"), "--start", "soon"])

@@ -25,7 +25,7 @@ from erpo_jax.evaluate.selection.writing import read_tests, write_tests
 from erpo_jax.problems import Problem, Prompt
 from erpo_jax.sandbox import Limits, Sandbox
 from tests.evaluate.conftest import HIDDEN, PROBLEMS, WORDS, load_command, write_lines
-from tests.evaluate.real_sets import rows_of
+from tests.evaluate.real_sets import codegen_16b, rows_of
 
 WHOLE = np.arange(5)[None]
 
@@ -104,13 +104,7 @@ def test_problems_with_too_few_programs_are_named():
 
 def test_codet_on_the_samples_of_a_16b_model(shared_data):
     """From the file's own verdicts and passes: what the data set's notes say, within one point."""
-    ballots = []
-    for row in rows_of(shared_data / "data" / "humaneval_codegen16b_samples.jsonl.gz"):
-        samples = [sample for sample in row["samples"] for _ in range(sample["count"])]
-        passed = bits(*(sample["passes"] for sample in samples)).reshape(len(samples), -1)
-        right = np.array([sample["verdict"] == "pass" for sample in samples])
-        ballots.append(Ballot(row["task_id"], right, np.where(passed, 1, -1), passed))
-    found = measure_selectors(ballots, [1, 10, 100], draws=1)
+    found = measure_selectors(codegen_16b(shared_data / "data"), [1, 10, 100], draws=1)
     by_name = {curve.selector: [one.value for one in curve.accuracy] for curve in found.curves}
     assert found.problems == 164
     assert by_name["oracle"] == pytest.approx([0.2213, 0.5038, 0.7378], abs=1e-4)
