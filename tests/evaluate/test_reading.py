@@ -39,9 +39,10 @@ def test_a_damaged_file_is_named(tmp_path):
     lines = json.dumps(ROWS[0]) + "\n"
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(lines.encode() * 100)[:-12])
     (tmp_path / "cut.json").write_text("[{")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "latin.jsonl").write_bytes(b'{"id": "\xe9"}\n')
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
-    for name in ("cut.jsonl.gz", "cut.json", "latin.jsonl", "cut.parquet"):
+    for name in ("cut.jsonl.gz", "cut.json", "deep.json", "latin.jsonl", "cut.parquet"):
         with pytest.raises(EvaluationError, match=f"{name} cannot be read"):
             rows(tmp_path / name)
 

@@ -153,7 +153,7 @@ def test_written_tests_come_back_from_their_file(tmp_path):
         '{"id": "f"}',
         '{"id": "f", "tests": [{"input": "1"}]}',
         '{"id": "f", "tests": [{"assert": 1}]}',
-        "[]",
+        "1",
     ):
         (tmp_path / "bad.jsonl").write_text(line)
         with pytest.raises(EvaluationError, match=r"bad\.jsonl:1: must be"):

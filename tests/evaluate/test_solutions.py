@@ -17,7 +17,7 @@ def test_lines_read_back_by_problem_in_file_order(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not valid JSON"),
+        ("{", "must be an object with id, program"),
         ('{"id": "a"}', "must be an object with id, program"),
         ('{"id": "a", "program": "x", "label": 1}', "must be an object with id, program"),
         ('{"id": "a", "program": 1}', "must be texts"),
