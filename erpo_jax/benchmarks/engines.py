@@ -1,6 +1,7 @@
 """The embedded engine and vLLM on the same problems: do they sample from the same policy?
 
-Both answer every problem G times under several seeds, at the temperature of training, with the weights as they are.
+Both answer every problem G times under several seeds, at the temperature of training, with the weights as they are;
+another `train.seed` is another experiment, with probes of its own.
 What is compared is what training sees of an answer: its PCR on the same probes, whether it passes the hidden tests,
 its length and the mean log-prob of its tokens. Differences are paired by problem; a standard error is that of a mean
 over problems. Left out: training in between, where small differences grow into another run.
@@ -54,7 +55,7 @@ def compare(words: list[str], seeds: int, vllm_python: str) -> Iterator[str]:
         for seed in range(seeds):
             for place, (name, engine) in enumerate(engines.items()):
                 # the engines must not share random numbers any more than two seeds of one engine do
-                first = (2 * seed + place) * count * size
+                first = (2 * (config.train.seed * seeds + seed) + place) * count * size
                 spaced = [first + i * size for i in range(count)]
                 answers = sample(
                     problems, engine=engine, prompts=prompts, config=config, seeds=spaced, progress=_silent

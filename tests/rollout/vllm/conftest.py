@@ -124,12 +124,17 @@ def server_engine(quickstart: Policy, tmp_path_factory: pytest.TempPathFactory) 
 
 def trainer_logprobs(policy: Policy, prompt: list[int], answer: tuple[int, ...], temperature: float) -> np.ndarray:
     """The policy's own log-probs of these very ids."""
+    return trainer_distributions(policy, prompt, answer, temperature)[np.arange(len(answer)), list(answer)]
+
+
+def trainer_distributions(policy: Policy, prompt: list[int], answer: tuple[int, ...], temperature: float) -> np.ndarray:
+    """The policy's own log-probs before each token of the answer, [T, V]."""
     text = [*prompt, *answer]
     tokens_rs = np.zeros((1, 512), np.int32)  # one shape for all
     tokens_rs[0, : len(text)] = text
     logits_rsv = np.asarray(_logits(policy.graphdef, policy.params, tokens_rs, np.int32(len(text))))
     logprobs_sv = np.asarray(jax.nn.log_softmax(logits_rsv[0] / np.float32(temperature), axis=-1))
-    return logprobs_sv[np.arange(len(prompt) - 1, len(text) - 1), list(answer)]
+    return logprobs_sv[len(prompt) - 1 : len(text) - 1]
 
 
 @functools.partial(jax.jit, static_argnums=0)

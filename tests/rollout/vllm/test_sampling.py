@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from erpo_jax.rollout import RequestError, Sampling
-from tests.rollout.vllm.conftest import random_prompts, trainer_logprobs
+from tests.rollout.vllm.conftest import random_prompts, trainer_distributions, trainer_logprobs
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,22 @@ def test_log_probs_are_the_trainers_on_a_thousand_tokens(answers, tied):
     )
     assert len(gaps) >= 1000
     assert gaps.max() < 1e-4
+
+
+def test_tokens_are_drawn_from_the_trainers_distribution(answers, tied):
+    """A token's place in the cumulative distribution, even within the token, is uniform: with any other temperature,
+    top-k or top-p it is not. Chi-square of ten bins, at one in a thousand."""
+    prompts, groups = answers
+    rng = np.random.default_rng(0)
+    places = []
+    for prompt, group in zip(prompts, groups, strict=True):
+        for answer in group:
+            probs_tv = np.exp(trainer_distributions(tied, prompt, answer.token_ids, 0.8))
+            for probs_v, token in zip(probs_tv, answer.token_ids, strict=True):
+                likelier = probs_v[probs_v > probs_v[token]].sum()
+                places.append(likelier + rng.random() * probs_v[token])
+    counts, _ = np.histogram(places, 10, (0.0, 1.0))
+    assert ((counts - len(places) / 10) ** 2 / (len(places) / 10)).sum() < 27.9
 
 
 def test_sixteen_answers_a_prompt_differ_though_the_checkpoints_defaults_would_make_them_equal(answers):
