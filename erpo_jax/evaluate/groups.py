@@ -22,12 +22,14 @@ from erpo_jax.run_folder import read_rollouts
 
 @dataclass(frozen=True)
 class ProgramGroup:
-    """Programs of one problem (None: an answer without one), the probes they run on, and where each probe is from."""
+    """Programs of one problem (None: an answer without one), the probes they run on, where each probe is from, and
+    which step of a run sampled them."""
 
     problem: str
     programs: tuple[str | None, ...]
     probes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    step: int | None = None
 
 
 def of_rollouts(path: str | Path) -> list[ProgramGroup]:
@@ -54,7 +56,7 @@ def _of_step(rows: Sequence[Mapping[str, Any]]) -> Iterable[ProgramGroup]:
         programs = tuple(row["program"] for row in here if row["present"])
         if programs:
             probes = tuple(here[0]["inputs"])
-            yield ProgramGroup(problem, programs, probes, ("recorded",) * len(probes))
+            yield ProgramGroup(problem, programs, probes, ("recorded",) * len(probes), here[0]["step"])
 
 
 def of_answers(answers: Mapping[str, Sequence[Answer]], *, drop_truncated: bool = False) -> list[ProgramGroup]:

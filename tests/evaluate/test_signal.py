@@ -1,5 +1,7 @@
 """The signal report's numbers, each against a hand-computed one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from erpo_jax.config import Config, LossConfig, MaskConfig, RewardConfig
 from erpo_jax.evaluate.estimates import EvaluationError
 from erpo_jax.evaluate.signal import (
     calibration,
+    course,
     crowds,
     judged,
     mask_rows,
@@ -140,6 +143,22 @@ def test_masks():
     assert everyone.up_on_wrong.value == pytest.approx(0.5)
     assert everyone.down_on_right.value == pytest.approx(-deviation[2] / -deviation[2:].sum(), rel=1e-5)
     assert everyone.dropped_right is None
+
+
+def test_the_course_of_a_run():
+    assert course([MIXED], MaskConfig(), LossConfig()) == []
+    # a later step: right are aa and bc, wrong aa and ab; pairs 1=1 half, 1>.5, 0<1, 0<.5 -> 1.5 of 4
+    later = group("mixed", ["aa", "aa", "ab", "bc"], "1001")
+    groups = [replace(MIXED, step=3), replace(later, step=9)]
+    early, late = course(groups, MaskConfig(), LossConfig())
+    assert (early.first, early.last, late.first) == (3, 3, 9)
+    assert (early.auc.value, late.auc.value) == (0.625, 0.375)
+    # kept are ab and bc: at first bc is wrong, later ab
+    assert (early.kept_wrong.value, late.kept_wrong.value) == (0.5, 0.5)
+    assert early.right_at_half.programs == 2
+    many = [replace(MIXED, step=step) for step in range(12)]
+    parts = [(part.first, part.last) for part in course(many, MaskConfig(), LossConfig())]
+    assert parts == [(0, 2), (3, 5), (6, 7), (8, 9), (10, 11)]
 
 
 def test_tied_groups_teach_nothing():

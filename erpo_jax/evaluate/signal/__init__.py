@@ -1,6 +1,7 @@
 """How far the consensus can be trusted: PCR against hidden tests, by problem, by probe, and under each mask."""
 
 from erpo_jax.evaluate.signal.calibration import Calibration, Share, calibration
+from erpo_jax.evaluate.signal.course import Stretch, course
 from erpo_jax.evaluate.signal.crowds import Crowd, ProbeRow, crowds, probe_rows, probe_summaries, standings
 from erpo_jax.evaluate.signal.judged import JudgedGroup, judged, on_first_probes
 from erpo_jax.evaluate.signal.masking import MaskRow, mask_rows
@@ -16,8 +17,10 @@ __all__ = [
     "ProbeRow",
     "Share",
     "Signal",
+    "Stretch",
     "Unlabelled",
     "calibration",
+    "course",
     "crowds",
     "judge",
     "judged",

@@ -49,19 +49,19 @@ def calibration(groups: Sequence[JudgedGroup], reward: RewardConfig) -> Calibrat
     counts = Counts.of(groups)
     everywhere = np.ones(counts.values_v.size, bool)
     nearest_v = np.rint(counts.values_v * STEPS)
-    reliability = tuple(_right(counts, nearest_v == step) for step in range(STEPS + 1))
+    reliability = tuple(right_share(counts, nearest_v == step) for step in range(STEPS + 1))
     probes = max(len(group.sources_k) for group in groups)
     shorter = [[on_first_probes(group, k, reward) for group in groups] for k in range(1, probes)]
-    auc = _auc(counts)
+    whole = auc(counts)
     return Calibration(
-        right=_right(counts, everywhere),
-        auc=auc,
+        right=right_share(counts, everywhere),
+        auc=whole,
         auc_within=_auc_within(groups),
-        wrong_at_one=_right(Counts(counts.values_v, counts.wrong_pv, counts.right_pv), counts.values_v == 1.0),
-        right_at_half=_right(counts, counts.values_v <= 0.5),
+        wrong_at_one=right_share(Counts(counts.values_v, counts.wrong_pv, counts.right_pv), counts.values_v == 1.0),
+        right_at_half=right_share(counts, counts.values_v <= 0.5),
         reliability=reliability,
         wrong_by_step=_falling([1 - one.share.value if one.share else None for one in reliability], reliability),
-        auc_by_probes=(*(_auc(Counts.of(some)) for some in shorter), auc),
+        auc_by_probes=(*(auc(Counts.of(some)) for some in shorter), whole),
     )
 
 
@@ -82,13 +82,13 @@ def area(right_v: Values, wrong_v: Values) -> Values:
     return found
 
 
-def _right(counts: Counts, chosen_v: np.ndarray) -> Share:
+def right_share(counts: Counts, chosen_v: np.ndarray) -> Share:
     right_p = counts.right_pv[:, chosen_v].sum(1)
     whole_p = right_p + counts.wrong_pv[:, chosen_v].sum(1)
     return Share(int(whole_p.sum()), ratio(right_p, whole_p))
 
 
-def _auc(counts: Counts) -> Estimate | None:
+def auc(counts: Counts) -> Estimate | None:
     if not counts.right_pv.sum() or not counts.wrong_pv.sum():
         return None
     return over_problems(lambda draws: area(draws @ counts.right_pv, draws @ counts.wrong_pv), len(counts.right_pv))

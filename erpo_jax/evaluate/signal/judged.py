@@ -16,12 +16,13 @@ from erpo_jax.reward import Consensus, consensus
 @dataclass(frozen=True)
 class JudgedGroup:
     """The consensus of a group on its K probes, and whether each of its G programs passes the hidden tests (None: no
-    verdict, or nobody looked). `sources_k` says where each probe is from."""
+    verdict, or nobody looked). `sources_k` says where each probe is from, `step` which step of a run sampled it."""
 
     problem: str
     consensus: Consensus
     right_g: tuple[bool | None, ...]
     sources_k: tuple[str, ...]
+    step: int | None = None
 
     @property
     def behaviours_g(self) -> tuple[tuple[int, ...] | None, ...]:
@@ -41,6 +42,7 @@ def judged(
     right_g: Sequence[bool | None],
     sources_k: Sequence[str],
     reward: RewardConfig,
+    step: int | None = None,
 ) -> JudgedGroup:
     """The group with the consensus that training would take; a program without keys has left it."""
     nothing: Keys = (None,) * len(sources_k)
@@ -50,7 +52,7 @@ def judged(
         ambiguous=reward.ambiguous,
         quorum=reward.quorum,
     )
-    return JudgedGroup(problem, found, tuple(right_g), tuple(sources_k))
+    return JudgedGroup(problem, found, tuple(right_g), tuple(sources_k), step)
 
 
 def on_first_probes(group: JudgedGroup, count: int, reward: RewardConfig) -> JudgedGroup:

@@ -44,10 +44,10 @@ def tied_share(groups: Sequence[JudgedGroup]) -> float:
 def mask_rows(groups: Sequence[JudgedGroup], mask: MaskConfig, loss: LossConfig) -> list[MaskRow]:
     """One row for the configured mask, and one for each other kind that needs no calibration."""
     kinds = [mask.kind, *(kind for kind in KINDS if kind != mask.kind)]
-    return [_row(groups, replace(mask, kind=kind), loss) for kind in kinds]
+    return [mask_row(groups, replace(mask, kind=kind), loss) for kind in kinds]
 
 
-def _row(groups: Sequence[JudgedGroup], mask: MaskConfig, loss: LossConfig) -> MaskRow:
+def mask_row(groups: Sequence[JudgedGroup], mask: MaskConfig, loss: LossConfig) -> MaskRow:
     problems = {name: place for place, name in enumerate(dict.fromkeys(group.problem for group in groups))}
     sums = np.zeros((5, 2, len(problems)))
     for group in groups:

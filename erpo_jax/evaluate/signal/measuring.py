@@ -12,6 +12,7 @@ from erpo_jax.evaluate.measurement import Progress
 from erpo_jax.evaluate.probing import executed
 from erpo_jax.evaluate.session import Session
 from erpo_jax.evaluate.signal.calibration import Calibration, calibration
+from erpo_jax.evaluate.signal.course import Stretch, course
 from erpo_jax.evaluate.signal.crowds import Crowd, ProbeRow, crowds, probe_rows
 from erpo_jax.evaluate.signal.judged import JudgedGroup, judged
 from erpo_jax.evaluate.signal.masking import MaskRow, mask_rows, tied_share
@@ -23,7 +24,8 @@ from erpo_jax.sandbox import Sandbox
 @dataclass(frozen=True)
 class Signal:
     """How far the consensus of these groups can be trusted. `ungraded`: programs without a verdict, in no number that
-    needs one. `calibration`, `crowds` and `masks` are empty where nobody looked at hidden tests."""
+    needs one. `calibration`, `crowds`, `masks` and `course` are empty where nobody looked at hidden tests;
+    `course` also where the groups are not those of several steps."""
 
     problems: int
     groups: int
@@ -35,6 +37,7 @@ class Signal:
     crowds: tuple[Crowd, ...]
     probe_rows: tuple[ProbeRow, ...]
     masks: tuple[MaskRow, ...]
+    course: tuple[Stretch, ...]
     unlabelled: Unlabelled
 
 
@@ -70,7 +73,7 @@ def judge(
     found = []
     for group, keys_g in zip(chosen, keys, strict=True):
         right_g = grader.grade({group.problem: group.programs})[group.problem] if grader else [None] * len(keys_g)
-        found.append(judged(group.problem, keys_g, right_g, group.sources, session.config.reward))
+        found.append(judged(group.problem, keys_g, right_g, group.sources, session.config.reward, group.step))
     return found
 
 
@@ -91,5 +94,6 @@ def measure_signal(groups: Sequence[JudgedGroup], config: Config) -> Signal:
         crowds=tuple(crowds(known)),
         probe_rows=tuple(probe_rows(groups)),
         masks=tuple(mask_rows(known, config.mask, config.loss)) if known else (),
+        course=tuple(course(known, config.mask, config.loss)),
         unlabelled=unlabelled(groups, config.reward),
     )

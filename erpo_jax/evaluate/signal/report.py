@@ -36,6 +36,8 @@ def blocks(signal: Signal) -> list[Block]:
     found = []
     if signal.calibration is not None:
         found += [_calibration(signal.calibration), _reliability(signal.calibration), _crowds(signal), _masks(signal)]
+    if signal.course:
+        found.append(_course(signal))
     return [*found, _probes(signal), _unlabelled(signal)]
 
 
@@ -118,6 +120,23 @@ def _masks(signal: Signal) -> Block:
     ]
     heads = ("mask", "kept", "wrong of kept", "right of dropped", "right of pushed down", "wrong of pushed up")
     return Block("What each mask would learn from", heads, tuple(rows), "Groups with equal rewards teach nothing.")
+
+
+def _course(signal: Signal) -> Block:
+    rows = [
+        (
+            f"{part.first}-{part.last}" if part.first < part.last else f"{part.first}",
+            _cell(part.right.share),
+            _cell(part.auc),
+            _cell(part.right_at_half.share),
+            _cell(part.kept_wrong),
+            _cell(part.up_on_wrong),
+        )
+        for part in signal.course
+    ]
+    heads = ("steps", "right programs", "AUC", "right at PCR <= 0.5", "wrong of kept", "wrong of pushed up")
+    note = f"Mask: {signal.masks[0].mask}. The tables above take all steps together, each another policy."
+    return Block("Over the steps of the run", heads, tuple(rows), note)
 
 
 def _probes(signal: Signal) -> Block:
