@@ -27,17 +27,21 @@ def record(problem, program, present=True):
 def rollouts(tmp_path):
     run = RunFolder(tmp_path / "run")
     run.rollouts.mkdir(parents=True)
-    run.record(0, [record("double", DOUBLE), record("double", SQUARE), record("square", DOUBLE, present=False)])
-    run.record(1, [record("double", DOUBLE), record("double", BROKEN, present=False), record("square", None)])
+    steps = (
+        [record("double", DOUBLE), record("double", SQUARE), record("square", DOUBLE, present=False)],
+        [record("double", DOUBLE), record("double", BROKEN, present=False), record("square", None)],
+    )
+    for step, rows in enumerate(steps):
+        run.record(step, [{"step": step} | row for row in rows])
     return run.rollouts
 
 
 def test_the_groups_of_a_run(rollouts):
     probes, sources = ("1\n", "2\n"), ("recorded", "recorded")
     assert of_rollouts(rollouts) == [
-        ProgramGroup("double", (DOUBLE, SQUARE), probes, sources),
-        ProgramGroup("double", (DOUBLE,), probes, sources),
-        ProgramGroup("square", (None,), probes, sources),
+        ProgramGroup("double", (DOUBLE, SQUARE), probes, sources, step=0),
+        ProgramGroup("double", (DOUBLE,), probes, sources, step=1),
+        ProgramGroup("square", (None,), probes, sources, step=1),
     ]
     assert len(of_rollouts(rollouts / "step-000000.jsonl.zst")) == 1
     with pytest.raises(EvaluationError, match=r"no rollouts file in .*absent"):
