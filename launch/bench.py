@@ -114,8 +114,8 @@ def update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rollouts", type=Path, help="take lengths and rewards from rollouts/step-*.jsonl.zst of a run"
     )
-    parser.add_argument("--micro-batch-rows", type=int, default=2, help="update.micro_batch_rows of our step")
-    parser.add_argument("--chunk-tokens", type=int, default=256, help="update.chunk_tokens of our step")
+    parser.add_argument("--micro-batch-rows", type=int, default=1, help="update.micro_batch_rows of our step")
+    parser.add_argument("--chunk-tokens", type=int, default=128, help="update.chunk_tokens of our step")
     parser.add_argument("--no-tunix", action="store_true", help="leave Tunix out")
     parser.add_argument("--repeats", type=int, default=5, help="measured steps of each, in turn")
 

@@ -34,18 +34,18 @@ def main(argv: list[str]) -> int:
 
     from erpo_jax import preflight
     from erpo_jax.planning import Program, compile_update, find_gpu, gpu_devices, make_plan, plan_lines
+    from erpo_jax.planning.gpus import GIB
 
     gpu = find_gpu(arguments.gpu)
     spec = preflight.model_spec(config)
     if spec is None:
         raise UserError(f"{config.model.path} is not on this machine; set model.shape to its config.json")
-    cards = gpu_devices(gpu, devices)
 
     def compile_(config: Config, why: str) -> Program:
-        began = time.monotonic()
+        began, mesh = time.monotonic(), config.mesh
         print(f"compiling for {devices} x {gpu.name}: {why} ...", end=" ", flush=True)
-        program = compile_update(config, spec, cards)
-        print(f"{time.monotonic() - began:.0f} s", flush=True)
+        program = compile_update(config, spec, gpu_devices(gpu, mesh.data * mesh.fsdp * mesh.tensor))
+        print(f"{program.total_bytes / GIB:.1f} GiB ({time.monotonic() - began:.0f} s)", flush=True)
         return program
 
     plan = make_plan(config, spec, gpu, compile_)

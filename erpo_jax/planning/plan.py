@@ -82,11 +82,29 @@ def make_plan(config: Config, spec: ModelSpec, gpu: Gpu, compile_: Compile) -> P
         while not fits(plan.program.state_bytes * plan.devices // enough, gpu):
             enough *= 2
         return replace(plan, fitting=(f"--gpus {enough}", f"mesh.fsdp={config.mesh.fsdp * enough // plan.devices}"))
+    least, kept = plan.program.total_bytes, dict[str, Any]()
     for changes in _smaller(config, spec):
-        words = tuple(f"{name}={str(value).lower()}" for name, value in changes.items())
-        if fits(compile_(_changed(config, changes), " ".join(words)).total_bytes, gpu):
+        tried = kept | changes
+        words = tuple(f"{name}={str(value).lower()}" for name, value in tried.items())
+        needed = compile_(_changed(config, tried), " ".join(words)).total_bytes
+        if needed < least:  # what does not help is taken back
+            least, kept = needed, tried
+        if fits(needed, gpu):
             return replace(plan, fitting=words)
-    return plan
+    return replace(plan, fitting=_more_devices(plan, compile_))
+
+
+def _more_devices(plan: Plan, compile_: Compile) -> tuple[str, ...]:
+    """The configuration as it is on the fewest devices that hold it, up to 8 times as many; () when those do not."""
+    for times in (2, 4, 8):
+        mesh, rows = plan.config.mesh, plan.config.update.micro_batch_rows
+        changes: dict[str, Any] = {"mesh.fsdp": mesh.fsdp * times}
+        if rows % (shards := mesh.data * mesh.fsdp * times):
+            changes["update.micro_batch_rows"] = -(-rows // shards) * shards
+        words = (f"--gpus {plan.devices * times}", *(f"{name}={value}" for name, value in changes.items()))
+        if fits(compile_(_changed(plan.config, changes), " ".join(words)).total_bytes, plan.gpu):
+            return words
+    return ()
 
 
 def fits(needed: int, gpu: Gpu) -> bool:
@@ -114,24 +132,23 @@ def _largest_rows(plan: Plan, compile_: Compile) -> int:
 
 
 def _smaller(config: Config, spec: ModelSpec) -> Iterator[dict[str, Any]]:
-    """Settings that need less memory, the nearest first; each keeps those before it. The last ones shorten answers."""
-    changes: dict[str, Any] = {}
+    """Settings that need less memory, the nearest first. The last ones shorten answers."""
     mesh = config.mesh
     if not config.model.remat:
-        yield (changes := changes | {"model.remat": True})
+        yield {"model.remat": True}
     rows = config.update.micro_batch_rows
     while (rows := rows // 2) >= mesh.data * mesh.fsdp:
-        yield (changes := changes | {"update.micro_batch_rows": rows})
+        yield {"update.micro_batch_rows": rows}
     if config.update.chunk_tokens > 128:
-        yield (changes := changes | {"update.chunk_tokens": 128})
+        yield {"update.chunk_tokens": 128}
     if config.optimizer.first_moment_dtype == "float32":
-        yield (changes := changes | {"optimizer.first_moment_dtype": "bfloat16"})
+        yield {"optimizer.first_moment_dtype": "bfloat16"}
     fsdp, tensor = mesh.fsdp, mesh.tensor
     while fsdp % 2 == 0 and _divides(spec, mesh.data, fsdp := fsdp // 2, tensor := tensor * 2):
-        yield (changes := changes | {"mesh.fsdp": fsdp, "mesh.tensor": tensor})
+        yield {"mesh.fsdp": fsdp, "mesh.tensor": tensor}
     answer = config.rollout.max_new_tokens
     while (answer := answer // 2) >= 256:
-        yield (changes := changes | {"rollout.max_new_tokens": answer, "update.row_tokens": 0})
+        yield {"rollout.max_new_tokens": answer, "update.row_tokens": 0}
 
 
 def _divides(spec: ModelSpec, *mesh: int) -> bool:

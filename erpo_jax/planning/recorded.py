@@ -16,8 +16,7 @@ def recorded_candidates(file: Path, config: Config) -> list[Candidate]:
         raise UserError(f"there is no rollout file {file}; a run folder keeps them in rollouts/")
     rows = read_rollouts(file)
     groups = {problem: group for group, problem in enumerate(dict.fromkeys(row["problem"] for row in rows))}
-    update = config.update
-    here = config.train.problems_per_step // update.minibatches
+    here = config.train.problems_per_step // config.update.minibatches
     return [
         Candidate(
             prompt_ids=row["prompt_ids"],
@@ -27,7 +26,7 @@ def recorded_candidates(file: Path, config: Config) -> list[Candidate]:
             index=row["candidate"],
             reward=float("nan") if row["reward"] is None else row["reward"],
             present=row["present"],
-            old_logprobs=row["logprobs"] if update.epochs * update.minibatches > 1 else None,
+            old_logprobs=row["logprobs"],
         )
         for row in rows
         if groups[row["problem"]] < here

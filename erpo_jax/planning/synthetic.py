@@ -31,7 +31,7 @@ def synthetic_candidates(config: Config, vocabulary: int, *, shortest: float = 1
                     group=group,
                     index=index,
                     reward=float(rewards[index]),
-                    old_logprobs=logprobs if config.update.epochs * config.update.minibatches > 1 else None,  # type: ignore[arg-type]
+                    old_logprobs=logprobs,  # type: ignore[arg-type]
                 )
             )
     return made

@@ -6,7 +6,7 @@ from erpo_jax.update.forward import make_scorer
 from erpo_jax.update.masks import ranks, weights
 from erpo_jax.update.measures import GAP_EDGES
 from erpo_jax.update.optimizer import learning_rate, make_optimizer
-from erpo_jax.update.packing import BatchShape, batch_shape, pack, unpack
+from erpo_jax.update.packing import BatchShape, batch_shape, pack, row_lengths, unpack
 from erpo_jax.update.rollout_update import RolloutUpdate, largest_gap
 from erpo_jax.update.step import Metrics, TrainState, Update, init_state, make_step, make_update
 
@@ -32,6 +32,7 @@ __all__ = [
     "make_update",
     "pack",
     "ranks",
+    "row_lengths",
     "tied",
     "unpack",
     "weights",

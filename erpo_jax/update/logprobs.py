@@ -115,13 +115,14 @@ def _chunks(head: Head, count: Any) -> Any:
 def reduce_logits(logits_xv: jax.Array, target_x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(log-prob of `target_x`, entropy, logsumexp), float32 [...], of float32 logits [..., V] / temperature."""
     peak_x = jnp.max(logits_xv, axis=-1)
-    shifted_xv = _finite(logits_xv - peak_x[..., None])
+    shifted_xv = logits_xv - peak_x[..., None]
     mass_xv = jnp.exp(shifted_xv)
     total_x = jnp.sum(mass_xv, axis=-1)
     log_total_x = jnp.log(total_x)
-    entropy_x = log_total_x - jnp.sum(mass_xv * shifted_xv, axis=-1) / total_x
+    # where a logit is -inf, 0 * -inf must be 0
+    spread_x = jnp.sum(jnp.where(mass_xv > 0.0, mass_xv * shifted_xv, 0.0), axis=-1)
     chosen_x = jnp.sum(jnp.where(_is_target(target_x, logits_xv), shifted_xv, 0.0), axis=-1)
-    return chosen_x - log_total_x, entropy_x, peak_x + log_total_x
+    return chosen_x - log_total_x, log_total_x - spread_x / total_x, peak_x + log_total_x
 
 
 def logits_gradient(

@@ -46,15 +46,19 @@ class BatchShape:
         return (-(-self.groups * self.group_size // self.micro_batch_rows) + 1) * self.micro_batch_rows
 
 
+def row_lengths(most: int) -> tuple[int, ...]:
+    """Row lengths to choose from: `most` tokens down to a quarter of it in steps of an eighth, in multiples of 64."""
+    return tuple(sorted({-(-most * eighths // (8 * _ROW_MULTIPLE)) * _ROW_MULTIPLE for eighths in range(2, 9)}))
+
+
 def batch_shape(config: Config) -> BatchShape:
-    """The shapes of a configuration's mini-batches: rows of update.row_tokens and of a half and a quarter of it."""
+    """The shapes of a configuration's mini-batches: rows of update.row_tokens and shorter ones (`row_lengths`)."""
     longest = config.update.row_tokens or config.rollout.max_prompt_tokens + config.rollout.max_new_tokens
-    lengths = {-(-longest // (part * _ROW_MULTIPLE)) * _ROW_MULTIPLE for part in (1, 2, 4)}
     return BatchShape(
         groups=config.train.problems_per_step // config.update.minibatches,
         group_size=config.rollout.group_size,
         micro_batch_rows=config.update.micro_batch_rows,
-        row_tokens=tuple(sorted(lengths)),
+        row_tokens=row_lengths(longest),
         old_logprobs=config.update.epochs * config.update.minibatches > 1 or config.rollout.async_steps > 0,
     )
 

@@ -155,13 +155,20 @@ def test_what_does_not_fit_is_told_what_does():
 def test_smaller_settings_are_tried_until_one_fits(monkeypatch):
     monkeypatch.setattr(Stub, "total_bytes", property(lambda self: 30 * GIB + 20 * GIB // self.config.mesh.tensor))
     found, compiled = plan("a100-40g", 8)
-    assert found.fitting == (
+    # smaller chunks and a smaller moment did not help, so they are not asked for
+    assert found.fitting == ("mesh.fsdp=2", "mesh.tensor=4")
+    assert [why.split()[0] for why, _ in compiled[1:3]] == [
         "update.chunk_tokens=128",
         "optimizer.first_moment_dtype=bfloat16",
-        "mesh.fsdp=2",
-        "mesh.tensor=4",
-    )
+    ]
     assert len(compiled) == 5
+
+
+def test_when_no_setting_helps_more_gpus_are_tried(monkeypatch):
+    monkeypatch.setattr(Stub, "total_bytes", property(lambda self: 1000 * GIB // self.config.mesh.fsdp))
+    found, compiled = plan("a100-40g", 24)
+    assert found.fitting == ("--gpus 32", "mesh.fsdp=32", "update.micro_batch_rows=32")
+    assert compiled[-2][0] == "--gpus 16 mesh.fsdp=16 update.micro_batch_rows=32"
 
 
 def test_a_state_that_is_too_large_needs_more_gpus():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 import zstandard
@@ -15,6 +16,7 @@ from erpo_jax.planning import profile_lines, profile_update, read_trace, recorde
 from erpo_jax.planning.synthetic import synthetic_candidates
 from erpo_jax.planning.trace import _own_times
 from erpo_jax.policy import init, make_mesh
+from erpo_jax.update import batch_shape, pack
 from tests.planning.test_cost import SPEC
 
 CONFIG = Config(
@@ -93,6 +95,9 @@ def test_candidates_of_a_recorded_step(tmp_path):
     assert [(c.group, c.index, c.present) for c in found] == [(0, 0, True), (0, 1, False), (1, 0, True), (1, 1, False)]
     assert found[0].reward == 0.5
     assert math.isnan(found[2].reward)
-    assert found[0].old_logprobs is None
+    # a step that needs old log-probs has them
+    stale = replace(CONFIG, rollout=replace(CONFIG.rollout, async_steps=1))
+    for candidates in (found, synthetic_candidates(stale, SPEC.vocabulary)):
+        assert pack(candidates, batch_shape(stale), stale.mask, stale.loss).old_logprobs_rs is not None
     with pytest.raises(UserError, match="there is no rollout file"):
         recorded_candidates(tmp_path / "other", CONFIG)

@@ -139,8 +139,8 @@ def test_old_logprobs_are_required_when_asked_for():
 
 def test_shapes_of_a_configuration():
     shape = batch_shape(load([]))
-    # 1024 + 4096 tokens, and a half and a quarter of it; 16 problems of 16, 8 rows a micro-batch
-    assert shape.row_tokens == (1280, 2560, 5120)
+    # 1024 + 4096 tokens, down to a quarter of it by eighths; 16 problems of 16, 8 rows a micro-batch
+    assert shape.row_tokens == (1280, 1920, 2560, 3200, 3840, 4480, 5120)
     assert (shape.groups, shape.group_size, shape.rows, shape.old_logprobs) == (16, 16, 264, False)
     split = batch_shape(load([], ["update.minibatches=4", "rollout.max_prompt_tokens=96", "rollout.max_new_tokens=96"]))
     assert (split.groups, split.row_tokens, split.old_logprobs) == (4, (64, 128, 192), True)

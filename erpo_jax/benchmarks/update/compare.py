@@ -23,7 +23,7 @@ from erpo_jax.benchmarks.update.tunix import tunix
 from erpo_jax.config import LossConfig, MaskConfig, UpdateConfig
 from erpo_jax.planning import count
 from erpo_jax.policy import ModelSpec, Policy, init, make_mesh
-from erpo_jax.update import Candidate
+from erpo_jax.update import Candidate, row_lengths
 
 OFF = LossConfig(entropy_coefficient=0.0)
 BELOW = LossConfig(entropy_ceiling=1e6)
@@ -43,8 +43,8 @@ class Sizes:
     groups: int = 2
     tokens: int = 256
     prompt_tokens: int = 64
-    micro_batch_rows: int = 2
-    chunk_tokens: int = 256
+    micro_batch_rows: int = 1
+    chunk_tokens: int = 128
 
     def policy(self, vocabulary: int) -> Policy:
         """Random weights in the proportions of Qwen3-0.6B."""
@@ -170,8 +170,7 @@ def _contestants(
 ) -> list[Callable[[], Contestant]]:
     """Not made yet: each holds a policy and an optimizer of its own."""
     policy = sizes.policy(vocabulary)
-    longest = -(-max(map(tokens, candidates)) // 64) * 64
-    rows = (longest, 2 * longest, 3 * longest, 4 * longest)
+    rows = row_lengths(2 * max(map(tokens, candidates)))
     update = UpdateConfig(micro_batch_rows=sizes.micro_batch_rows, chunk_tokens=sizes.chunk_tokens)
     made: list[Callable[[], Contestant]] = [
         partial(erpo, name, policy, candidates, loss, update, rows)

@@ -123,7 +123,7 @@ def verl_like(policy: Policy, candidates: Sequence[Candidate]) -> Contestant:
         log_sum_rs = jax.nn.logsumexp(logits_rsv, axis=-1)
         chosen_rs = jnp.take_along_axis(logits_rsv, rows.tokens_rs[:, 1:, None], axis=-1)[..., 0]
         p_rsv = jax.nn.softmax(logits_rsv, axis=-1)
-        entropy_rs = log_sum_rs - jnp.sum(p_rsv * logits_rsv, axis=-1)
+        entropy_rs = log_sum_rs - jnp.einsum("rsv,rsv->rs", p_rsv, logits_rsv)
         return jnp.pad(chosen_rs - log_sum_rs, ((0, 0), (1, 0))), jnp.pad(entropy_rs, ((0, 0), (1, 0)))
 
     @jax.jit
