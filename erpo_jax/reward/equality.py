@@ -11,12 +11,15 @@ import decimal
 import json
 import re
 from collections.abc import Hashable, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 from erpo_jax.sandbox.outcome import Outcome
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LIMB_BITS = 4096
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, traps=[decimal.Inexact])
 _SIX_DIGITS = decimal.Context(prec=6, rounding=decimal.ROUND_HALF_EVEN, traps=[])
 
 
@@ -110,8 +113,7 @@ def _encoded_value(node: Any) -> Hashable:
     if tag == "d":
         return ("dict", frozenset((_encoded_value(name), _encoded_value(item)) for name, item in items))
     if tag == "i":
-        # Through Decimal, whose digits have no limit.
-        return ("number", token_key(str(decimal.Decimal(int(items[0], 16)))))
+        return ("number", token_key(_digits(int(items[0], 16))))
     if tag == "f":
         return ("number", items[0])
     if tag == "c":
@@ -119,6 +121,20 @@ def _encoded_value(node: Any) -> Hashable:
     if tag == "b":
         return ("bytes", items[0])
     raise ValueError(f"not an encoded value: unknown tag {tag!r}")
+
+
+def _digits(number: int) -> str:
+    """str(number), of any length, without the square of the length in time that str() and Decimal() take: a program may
+    return a million digits on each input."""
+    size = _LIMB_BITS // 8
+    raw = abs(number).to_bytes(number.bit_length() // 8 + 1, "little")
+    limbs = [decimal.Decimal(int.from_bytes(raw[at : at + size], "little")) for at in range(0, len(raw), size)]
+    power = decimal.Decimal(1 << _LIMB_BITS)
+    while len(limbs) > 1:
+        pairs = zip_longest(limbs[::2], limbs[1::2], fillvalue=decimal.Decimal(0))
+        limbs = [_EXACT.fma(high, power, low) for low, high in pairs]
+        power = _EXACT.multiply(power, power)
+    return ("-" if number < 0 else "") + str(limbs[0])
 
 
 def outcome_key(outcome: Outcome, mode: Literal["stdin", "function"]) -> Hashable | None:

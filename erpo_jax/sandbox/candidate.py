@@ -16,7 +16,7 @@ from types import CodeType
 
 from erpo_jax.sandbox import prelude, syscalls, wire
 from erpo_jax.sandbox.confine import Confinement
-from erpo_jax.sandbox.judge import DETAIL, Probe
+from erpo_jax.sandbox.judge import Probe, one_line
 from erpo_jax.sandbox.program import Program, fitting
 
 TYPE_CHECKING = False  # workers do not load `typing`
@@ -33,8 +33,8 @@ def run(frames: list[bytes], link: int, stage: int, zygote: int, confinement: Co
         os._exit(1)
     job = json.loads(frames.pop())
     if "fingerprint" in job:
-        os.write(stage, b"!")
         marks = [_fingerprint(source, job["limits"], confinement) for source in job["fingerprint"]]
+        os.write(stage, b"!")
         wire.send(link, wire.pack({"fingerprints": marks}))
         os._exit(0)
     wrong = _not_arguments(job)
@@ -89,7 +89,7 @@ def compiled(source: str, limits: dict[str, Any], confinement: Confinement) -> t
     except (SyntaxError, ValueError, RecursionError, OverflowError) as error:
         where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error)
-        return None, {"verdict": "error", "detail": f"{type(error).__name__}: {message}{where}"[:DETAIL]}
+        return None, {"verdict": "error", "detail": one_line(f"{type(error).__name__}: {message}{where}")}
     finally:
         for name, pair in before.items():
             _limit(name, pair)
@@ -108,7 +108,10 @@ def _fingerprint(source: str, limits: dict[str, Any], confinement: Confinement) 
     import hashlib  # here, because it brings a large library that no program needs
 
     code, _ = compiled(source, limits, confinement)
-    return None if code is None else hashlib.sha256(marshal.dumps(_bare(code), 2)).hexdigest()
+    try:
+        return None if code is None else hashlib.sha256(marshal.dumps(_bare(code), 2)).hexdigest()
+    except (RecursionError, ValueError):  # nested too deep
+        return None
 
 
 def _bare(code: CodeType) -> CodeType:
@@ -122,7 +125,7 @@ def _not_arguments(job: dict[str, Any]) -> str | None:
         return None
     for index, text in enumerate(job["inputs"]):
         try:
-            if isinstance(json.loads(text), list):
+            if isinstance(json.loads(text, parse_int=len), list):  # int() of many digits takes long
                 continue
         except (ValueError, RecursionError):
             pass

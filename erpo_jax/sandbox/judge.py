@@ -18,9 +18,10 @@ TYPE_CHECKING = False  # workers do not load `typing`
 if TYPE_CHECKING:
     from typing import Any
 
-DETAIL = 300  # characters of a detail that are kept
+_DETAIL = 300  # characters of a detail that are kept
 _F_ADD_SEALS, _SEALS = 1033, 0x000F  # seal, shrink, grow, write
 _QUIET_MS = 3  # how long a full pipe may wait: a program that prints line by line must not wake C for each
+_LONGEST_S = 1000.0  # that one poll may wait: its number has 31 bits
 _CHUNK = 1 << 16
 _FULL = 0.9  # share of the memory limit from which on a crash counts as a lack of memory
 _PATIENCE = 20  # wall seconds for each of CPU used: a program that waits for the processor is no sleeper
@@ -75,7 +76,7 @@ class Probe:
             if (left <= 0 or self._too_much()) and not self.killed:
                 self.killed = why if left <= 0 else "output"
                 os.kill(self.pid, signal.SIGKILL)
-            for number, _ in everything.poll(1000 if self.killed else int(max(left, 0.0) * 1000) + 1):
+            for number, _ in everything.poll(1000 if self.killed else int(min(max(left, 0.0), _LONGEST_S) * 1000) + 1):
                 if number != handle and not self._drain(number):
                     everything.unregister(number)
             if end.poll(_QUIET_MS):
@@ -131,7 +132,7 @@ class Probe:
     def _verdict(self) -> dict[str, Any]:
         if not self.report.startswith(CONFINED):
             how = self.report.decode("utf-8", "replace") or _ending(self.status)
-            return {"verdict": "sandbox_error", "detail": f"the program could not be confined: {how}"[:DETAIL]}
+            return {"verdict": "sandbox_error", "detail": f"the program could not be confined: {one_line(how)}"}
         if self._too_much():
             kept = None if self.function else _text(self.output[: self.cap])
             return {"verdict": "output_limit", "output": kept, "detail": f"more than {self.cap} bytes of output"}
@@ -145,12 +146,12 @@ class Probe:
             how = _ending(self.status) if number else word
             # C code that finds no memory breaks in other ways than a MemoryError
             full = self.usage.ru_maxrss >= _FULL * (self.limits["memory_mb"] << 10)
-            return {"verdict": "memory" if full else "error", "detail": how[:DETAIL]}
+            return {"verdict": "memory" if full else "error", "detail": one_line(how)}
         if code:
             known = kind in ("memory", "output_limit", "error")
             return {
                 "verdict": kind if known else "error",
-                "detail": word[:DETAIL] if known else _ending(self.status),
+                "detail": one_line(word) if known else _ending(self.status),
             }
         if not self.function:
             return {"verdict": "ok", "output": _text(self.output)}
@@ -159,6 +160,11 @@ class Probe:
         if not values.is_canonical(word):
             return {"verdict": "error", "detail": "the program forged the report of its value"}
         return {"verdict": "ok", "output": word}
+
+
+def one_line(text: str) -> str:
+    """A program's words about itself, cut, and as they may stand in a log and on a terminal."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_DETAIL])
 
 
 def _sealed(text: str) -> int:

@@ -14,6 +14,10 @@ import sys
 from opcode import opmap
 from types import CodeType
 
+TYPE_CHECKING = False  # workers do not load `typing`
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _LENT = {
     "abc": "ABC abstractmethod",
     "bisect": "bisect_left bisect_right insort insort_left insort_right",
@@ -98,25 +102,31 @@ def import_modules(names: set[str]) -> None:
         os.register_at_fork = register
 
 
-def _imported(code: CodeType) -> set[str]:
-    names = set()
-    raw, extended = code.co_code, 0
-    for at in range(0, len(raw), 2):
-        operation, argument = raw[at], raw[at + 1] | extended
-        extended = argument << 8 if operation == _EXTENDED else 0
-        if operation == _IMPORT and argument < len(code.co_names):
-            names.add(code.co_names[argument])
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _imported(constant)
+def _with_inner(code: CodeType) -> Iterator[CodeType]:
+    """The code and all code in it, without recursion: programs nest deeper than that goes."""
+    waiting = [code]
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _imported(whole: CodeType) -> set[str]:
+    names: set[str] = set()
+    for code in _with_inner(whole):
+        raw, extended = code.co_code, 0
+        for at in range(0, len(raw), 2):
+            operation, argument = raw[at], raw[at + 1] | extended
+            extended = argument << 8 if operation == _EXTENDED else 0
+            if operation == _IMPORT and argument < len(code.co_names):
+                names.add(code.co_names[argument])
     return names
 
 
-def _spoken(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _spoken(constant)
-        elif isinstance(constant, str) and constant.isidentifier():
-            names.add(constant)  # a quoted annotation
+def _spoken(whole: CodeType) -> set[str]:
+    names: set[str] = set()
+    for code in _with_inner(whole):
+        names.update(code.co_names)
+        # a quoted annotation, too
+        names.update(text for text in code.co_consts if isinstance(text, str) and text.isidentifier())
     return names

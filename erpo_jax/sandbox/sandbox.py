@@ -23,6 +23,7 @@ _WEAKER = {
     "unsafe": "programs run WITHOUT ISOLATION, with limits alone",
 }
 _BATCH = 32  # programs fingerprinted at once
+_MOST = 10**9  # of any limit
 _PATIENCE = 20.0  # as in judge.py: wall seconds a program may take for each of CPU, at most
 _log = logging.getLogger("erpo_jax.sandbox")
 
@@ -182,10 +183,12 @@ class Sandbox:
             raise SandboxError(f"job {index}: mode={job.mode} is not one of stdin, function")
         if job.mode == "function" and not job.entry_point:
             raise SandboxError(f"job {index}: function mode needs an entry_point")
+        if isinstance(job.inputs, str) or not all(isinstance(text, str) for text in (job.program, *job.inputs)):
+            raise SandboxError(f"job {index}: the program must be a text, and inputs a tuple of texts")
         for name in ("cpu_s", "memory_mb", "output_bytes", "wall_s"):
             value = getattr(limits, name)
-            if value is not None and not value > 0:
-                raise SandboxError(f"job {index}: limit {name}={value} must be greater than 0")
+            if value is not None and not 0 < value <= _MOST:
+                raise SandboxError(f"job {index}: limit {name}={value} must be greater than 0 and at most {_MOST}")
         wall_s = limits.wall_s if limits.wall_s is not None else max(10.0, 5 * limits.cpu_s)
         message = {
             "program": job.program,
@@ -197,8 +200,8 @@ class Sandbox:
                 "cpu_s": limits.cpu_s,
                 "wall_s": wall_s,
                 "wall_fixed": limits.wall_s is not None,
-                "memory_mb": limits.memory_mb,
-                "output_bytes": limits.output_bytes,
+                "memory_mb": int(limits.memory_mb),
+                "output_bytes": int(limits.output_bytes),
             },
         }
         return Ticket(index, message, len(job.inputs), max(wall_s, _PATIENCE * limits.cpu_s))

@@ -84,7 +84,6 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "getitimer": (36, 102),
     "setitimer": (38, 103),
     # threads
-    "futex": (202, 98),
     "set_robust_list": (273, 99),
     "get_robust_list": (274, 100),
     "set_tid_address": (218, 96),
@@ -124,12 +123,10 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clock_getres": (229, 114),
     "getrandom": (318, 278),
     # ends of a socket pair
-    "recvfrom": (45, 207),
     "shutdown": (48, 210),
     "getsockname": (51, 204),
     "getpeername": (52, 205),
     "getsockopt": (55, 209),
-    "setsockopt": (54, 208),
     # with a look at the arguments, below
     "open": (2, None),
     "openat": (257, 56),
@@ -142,6 +139,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "prctl": (157, 167),
     "socketpair": (53, 199),
     "sendto": (44, 206),
+    "recvfrom": (45, 207),
+    "futex": (202, 98),
 }
 _LOOKED_AT = (
     "open",
@@ -155,6 +154,8 @@ _LOOKED_AT = (
     "prctl",
     "socketpair",
     "sendto",
+    "recvfrom",
+    "futex",
 )
 
 _LOAD, _AND, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
@@ -169,6 +170,9 @@ _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _FCNTLS = (0, 1, 2, 3, 4, 1030, 1032, 1034)
 # PR_SET_NAME, PR_GET_NAME
 _PRCTLS = (15, 16)
+# FUTEX_WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET: none that inherits priority
+_FUTEXES = (0, 1, 3, 4, 5, 9, 10)
+_FUTEX_COMMAND, _OUT_OF_BAND = 0x7F, 1
 
 _Code = list[tuple[int, int, int, int]]
 
@@ -263,8 +267,15 @@ def _block(name: str, deny_writing: bool) -> tuple[_Code, list[int]]:
             (_AND, 0, 0, 0xF),
             *_one_of((stream,)),
         ], []
-    assert name == "sendto"  # without an address it is a plain write to a pair
+    if name == "futex":
+        return [_low(1), (_AND, 0, 0, _FUTEX_COMMAND), *_one_of(_FUTEXES)], []
+    # a pair is for plain bytes: no message out of band, and no address to send to
+    in_band: _Code = [_low(3), (_ANY_BIT, 0, 1, _OUT_OF_BAND), (_RETURN, 0, 0, _EPERM)]
+    if name == "recvfrom":
+        return [*in_band, (_RETURN, 0, 0, _ALLOW)], []
+    assert name == "sendto"
     return [
+        *in_band,
         _low(4),
         (_EQUAL, 1, 0, 0),
         (_RETURN, 0, 0, _EPERM),

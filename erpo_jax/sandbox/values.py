@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_DEPTH = 200
+MAX_ALIKE = 1000
+"""Elements of a set, or keys of a dict, that may share one hash: the time to put them together grows with the square
+of that."""
 
 
 class NoEncoding(ValueError):
@@ -120,6 +123,17 @@ def is_canonical(text: str) -> bool:
         return False
 
 
+def _hashed(items: list[Any]) -> list[Any]:
+    """The items, none too many of which have the same hash."""
+    alike: dict[int, int] = {}
+    for item in items:
+        number = hash(item)
+        alike[number] = alike.get(number, 0) + 1
+    if max(alike.values(), default=0) > MAX_ALIKE:
+        raise ValueError(f"not an encoded value: more than {MAX_ALIKE} elements of a set have the same hash")
+    return items
+
+
 def _short_int(digits: str) -> int:
     if len(digits) > 20:
         raise ValueError("not an encoded value: an integer too long for plain JSON")
@@ -141,9 +155,9 @@ def _value(node: Any) -> Any:
     if tag == "t":
         return tuple(_value(item) for item in items)
     if tag == "s":
-        return frozenset(_value(item) for item in items)
+        return frozenset(_hashed([_value(item) for item in items]))
     if tag == "d":
-        return {_value(key): _value(item) for key, item in items}
+        return dict(zip(_hashed([_value(key) for key, _ in items]), [_value(item) for _, item in items], strict=True))
     if tag == "i":
         return int(items[0], 16)
     if tag == "f":

@@ -35,9 +35,9 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 # for the interpreter alone, not for programs: some cannot start without the first; a symbol bound late is a page
-# written in every fork
+# written in every fork; an arena per thread is 64 MB of a program's address space each
 _PASSED_ON = ("LD_LIBRARY_PATH",)
-_FOR_START = {"LD_BIND_NOW": "1"}
+_FOR_START = {"LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "1"}
 _START_SECONDS = 60.0
 _SILENCE_SECONDS = 60.0
 _END_SECONDS = 5.0

@@ -31,9 +31,7 @@ def main(argument: str) -> NoReturn:
     """Serves jobs for ever."""
     settings = json.loads(argument)
     _without_randomisation(settings)
-    link, parent = settings["link"], settings["parent"]
-    os.set_inheritable(link, False)
-    os.set_inheritable(parent, False)
+    link, parent = _low(settings["link"]), _low(settings["parent"])
     try:
         confinement = confine(settings["tier"], settings["packages"], settings["hidden"], link)
         _prepare(settings)
@@ -45,6 +43,13 @@ def main(argument: str) -> NoReturn:
     gc.collect()
     gc.freeze()
     _serve(link, parent, confinement)
+
+
+def _low(number: int) -> int:
+    """The descriptor under a low number of its own: one of a trainer with thousands is above what programs close."""
+    low = os.dup(number)
+    os.close(number)
+    return low
 
 
 def _without_randomisation(settings: dict[str, Any]) -> None:

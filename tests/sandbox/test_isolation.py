@@ -3,6 +3,7 @@ descriptors."""
 
 import os
 import platform
+import resource
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,9 @@ DENIED = {
     "connect": (42, 203, "0, 0, 0"),
     "bind": (49, 200, "0, 0, 0"),
     "sendto an address": (44, 206, "1, b'x', 1, 0, b'address', 7"),
+    "sendto out of band": (44, 206, "1, b'x', 1, 1, 0, 0"),
+    "recvfrom out of band": (45, 207, "1, 0, 0, 1, 0, 0"),
+    "setsockopt": (54, 208, "1, 1, 26, create_string_buffer(16), 16"),
     "sendmsg": (46, 211, "1, 0, 0"),
     "memfd_create": (319, 279, "b'x', 0"),
     "shmget": (29, 194, "0, 4096, 0o1600"),
@@ -42,6 +46,18 @@ DENIED = {
     "mq_open": (240, 180, "b'x', 66, 0, 0"),
     "bpf": (321, 280, "0, 0, 0"),
     "io_uring_setup": (425, 425, "1, 0"),
+    "io_setup": (206, 0, "1, create_string_buffer(8)"),
+    "futex that lends priority": (202, 98, "create_string_buffer(8), 6, 0, 0, 0, 0"),
+    "timer_create": (222, 107, "0, 0, create_string_buffer(8)"),
+    "inotify_init1": (294, 26, "0"),
+    "fanotify_init": (300, 262, "0, 0"),
+    "vmsplice": (278, 75, "1, 0, 0, 0"),
+    "splice": (275, 76, "0, 0, 1, 0, 1, 0"),
+    "sendfile": (40, 71, "1, 0, 0, 1"),
+    "memfd_secret": (447, 447, "0"),
+    "pkey_alloc": (330, 289, "0, 0"),
+    "migrate_pages": (256, 238, "0, 8, 0, 0"),
+    "mlockall": (151, 230, "3"),
     "keyctl": (250, 219, "0, 0"),
     "add_key": (248, 217, "0, 0, 0, 0, 0"),
     "unshare": (272, 97, "0x10000000"),
@@ -59,6 +75,14 @@ DENIED = {
     "setresuid": (117, 147, "0, 0, 0"),
     "capset": (126, 91, "0, 0"),
     "personality": (135, 92, "0"),
+    "setrlimit": (160, 164, "0, create_string_buffer(16)"),
+    "sched_setscheduler": (144, 119, "0, 1, create_string_buffer(8)"),
+    "sched_setattr": (314, 274, "0, create_string_buffer(64), 0"),
+    "ioprio_set": (251, 30, "1, 0, 0"),
+    "setsid": (112, 157, "0"),
+    "setpgid": (109, 154, "0, 0"),
+    "clock_settime": (227, 112, "0, create_string_buffer(16)"),
+    "sethostname": (170, 161, "b'x', 1"),
     "setpriority": (141, 140, "0, 1, 5"),
     "sched_setaffinity": (203, 122, "1, 8, 0"),
     "prlimit of another": (302, 261, "1, 7, 0, 0"),
@@ -68,6 +92,10 @@ DENIED = {
     "fcntl pipe size": (72, 25, "1, 1031, 1 << 20"),
     "ioctl owner": (16, 29, "1, 0x8901, create_string_buffer(8)"),
     "ioctl fake input": (16, 29, "0, 0x5412, b'x'"),
+    "flock": (73, 32, "0, 2"),
+    "ftruncate": (77, 46, "0, 0"),
+    "fallocate": (285, 47, "0, 0, 0, 1"),
+    "memory file's seals": (72, 25, "0, 1033, 0"),
     "unlink": (87, None, "b'/x'"),
     "unlinkat": (263, 35, "-100, b'/x', 0"),
     "mkdirat": (258, 34, "-100, b'/tmp/x', 0o777"),
@@ -75,6 +103,10 @@ DENIED = {
     "linkat": (265, 37, "0, 0, 0, 0, 0"),
     "chmod": (268, 53, "-100, b'/', 0o777"),
     "truncate": (76, 45, "b'/x', 0"),
+    "name_to_handle_at": (303, 264, "-100, b'/', 0, 0, 0"),
+    "open_tree": (428, 428, "-100, b'/', 1"),
+    "fsopen": (430, 430, "b'tmpfs', 0"),
+    "mount_setattr": (442, 442, "-100, b'/', 0, 0, 0"),
     "openat2": (437, 437, "0, 0, 0, 0"),
     "open_by_handle_at": (304, 265, "0, 0, 0"),
     "landlock_restrict_self": (446, 446, "0, 0"),
@@ -88,6 +120,16 @@ DENIED = {
 CALLS = (
     "from ctypes import *\nfrom os import getpid\nlibc = CDLL(None, use_errno=True)\nlibc.syscall.restype = c_long\n"
 )
+
+
+DESCRIPTORS = """
+import os
+found = []
+for n in range(4000):
+    try: os.fstat(n); found.append(n)
+    except OSError: pass
+print(found)
+"""
 
 
 def test_the_table_of_calls_is_for_this_machine() -> None:
@@ -228,9 +270,11 @@ def test_misuse_ends_by_itself_and_the_next_program_runs(sandbox: Sandbox, run_o
         "def f():\n" + "  yield\n" * 1000,
         "\t1\n  2",
         "0" * 10**6,
+        "f = " + "lambda: " * 1100 + "0",
     ],
 )
 def test_hostile_sources_cost_only_themselves(sandbox: Sandbox, run_one: RunOne, source: str) -> None:
+    workers = sandbox.worker_pids
     outcome = run_one(sandbox, source, "", cpu_s=1.0)
     assert outcome.verdict in ("ok", "error", "memory", "timeout"), outcome
     assert run_one(sandbox, "print(6)").output == "6\n"
@@ -242,6 +286,7 @@ def test_hostile_sources_cost_only_themselves(sandbox: Sandbox, run_one: RunOne,
         ]
     )
     assert pair[2][0].output == "6\n"
+    assert sandbox.worker_pids == workers
 
 
 def test_nothing_to_see_and_nowhere_to_write(sandbox: Sandbox, run_one: RunOne) -> None:
@@ -270,12 +315,23 @@ print([path for path in seen if not path.startswith(('/dev/', '/etc/alternatives
 
 def test_our_package_is_not_there_and_our_descriptors_neither(each: Sandbox, run_one: RunOne) -> None:
     assert "ModuleNotFoundError" in run_one(each, "import erpo_jax").detail
-    program = (
-        "import os\nfound = []\nfor n in range(1000):\n    try: os.fstat(n); found.append(n)\n"
-        "    except OSError: pass\nprint(found)"
-    )
-    assert run_one(each, program).output == "[0, 1, 2, 63]\n"
+    assert run_one(each, DESCRIPTORS).output == "[0, 1, 2, 63]\n"
     assert os.path.exists(seccomp.__file__)
+
+
+def test_a_trainer_with_thousands_of_descriptors_lends_none(run_one: RunOne) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2048 if hard == resource.RLIM_INFINITY else min(2048, hard), hard))
+    held: list[int] = []
+    try:
+        while not held or held[-1] < 1200:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+        with Sandbox(workers=1) as sandbox:
+            assert run_one(sandbox, DESCRIPTORS).output == "[0, 1, 2, 63]\n"
+    finally:
+        for number in held:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_input_cannot_be_changed(each: Sandbox, run_one: RunOne) -> None:
@@ -285,3 +341,8 @@ def test_input_cannot_be_changed(each: Sandbox, run_one: RunOne) -> None:
         "    except OSError: pass\nprint(input())"
     )
     assert run_one(each, program, "abc").output == "abc\n"
+
+
+def test_what_a_program_says_of_itself_is_fit_for_a_terminal(each: Sandbox, run_one: RunOne) -> None:
+    outcome = run_one(each, "import os\nos.write(63, b'error:\\x1b[2J\\r\\nok \\0')\nos._exit(1)")
+    assert (outcome.verdict, outcome.detail) == ("error", r"\x1b[2J\r\nok \x00")

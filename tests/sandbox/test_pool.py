@@ -1,6 +1,7 @@
 """The pool: order, worker counts, lost workers, the trainer's death, identical programs, bad jobs."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -225,6 +226,9 @@ def test_identical_programs_run_once() -> None:
         (Job("f = 1", ("",), "script"), "mode=script is not one of stdin, function"),  # type: ignore[arg-type]
         (Job("f = 1", ("",), limits=Limits(cpu_s=0)), "limit cpu_s=0 must be greater than 0"),
         (Job("f = 1", ("",), limits=Limits(wall_s=-1.0)), "limit wall_s=-1.0 must be greater than 0"),
+        (Job("f = 1", ("",), limits=Limits(cpu_s=math.inf)), "limit cpu_s=inf must be greater than 0 and at most"),
+        (Job("f = 1", "text"), "inputs a tuple of texts"),  # type: ignore[arg-type]
+        (Job("f = 1", ("", b"")), "inputs a tuple of texts"),  # type: ignore[arg-type]
     ],
 )
 def test_a_job_that_is_none_is_refused_and_the_sandbox_lives_on(sandbox: Sandbox, job: Job, said: str) -> None:

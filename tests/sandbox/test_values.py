@@ -1,6 +1,7 @@
 """The encoding of values: hand-written texts, round trips, bounds, and functions that return them."""
 
 import math
+import sys
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
 from enum import IntEnum
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from erpo_jax.sandbox import Outcome, Sandbox, decode_value, encode_value
-from erpo_jax.sandbox.values import MAX_DEPTH, NoEncoding, TooLarge, is_canonical
+from erpo_jax.sandbox.values import MAX_ALIKE, MAX_DEPTH, NoEncoding, TooLarge, is_canonical
 
 Point = namedtuple("Point", "x y")
 
@@ -131,6 +132,16 @@ def test_other_text_is_refused(text: str) -> None:
 )
 def test_forged_encodings(text: str) -> None:
     assert not is_canonical(text)
+
+
+@pytest.mark.parametrize("kind", [set, dict.fromkeys])
+def test_values_that_take_the_square_of_their_size_to_put_together(kind: Callable[[Any], Any]) -> None:
+    alike = [number * sys.hash_info.modulus for number in range(MAX_ALIKE + 1)]
+    few, many = encode_value(kind(alike[:-1])), encode_value(kind(alike))
+    assert decode_value(few) == kind(alike[:-1])
+    assert not is_canonical(many)
+    with pytest.raises(ValueError, match="more than 1000 elements of a set have the same hash"):
+        decode_value(many)
 
 
 def test_bounds() -> None:
