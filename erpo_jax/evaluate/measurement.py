@@ -9,6 +9,7 @@ which is the caller's.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -72,6 +73,18 @@ class Evaluation:
             for name, count in point.counts.items()
             if count[0] >= need and (group == "all" or (name in adapted) == (group == "adapted"))
         }
+
+    def checked(self) -> Evaluation:
+        """This evaluation. Raises ValueError when its numbers cannot be."""
+        if not (self.points and self.ks and reportable(self.ks, self.samples)):
+            raise ValueError("it has no points, or no k")
+        for point in self.points:
+            if not 0 <= point.temperature < math.inf:
+                raise ValueError(f"temperature {point.temperature}")
+            for name, (n, c) in point.counts.items():
+                if not 0 <= c <= n:
+                    raise ValueError(f"{name!r} has {c} right of {n}")
+        return self
 
     @property
     def problems(self) -> int:
@@ -210,7 +223,7 @@ def load_evaluation(path: str | Path) -> Evaluation:
         raise EvaluationError(f"there is no evaluation file {file}")
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EvaluationError(f"{file} is not an evaluation file: {error}") from error
     found = tree.get("format") if isinstance(tree, dict) else None
     if found != FORMAT:
@@ -218,15 +231,28 @@ def load_evaluation(path: str | Path) -> Evaluation:
             f"{file} is not an evaluation file: its format is {found!r}, this version reads {FORMAT!r}"
         )
     try:
-        points = tuple(_point(row) for row in tree["points"])
         return Evaluation(
-            tree["policy"], tuple(tree["ks"]), tree["samples"], points, tuple(tree["adapted"]), tree["provenance"]
-        )
+            policy=_of(str, tree["policy"]),
+            ks=tuple(_of(int, k) for k in _of(list, tree["ks"])),
+            samples=_of(int, tree["samples"]),
+            points=tuple(_point(row) for row in _of(list, tree["points"])),
+            adapted=tuple(_of(str, name) for name in _of(list, tree["adapted"])),
+            provenance=_of(dict, tree["provenance"]),
+        ).checked()
     except (ValueError, KeyError, TypeError) as error:
         raise EvaluationError(f"{file} is a broken evaluation file: {type(error).__name__}: {error}") from error
 
 
-def _point(row: Mapping[str, Any]) -> Point:
-    fields = {name: value for name, value in row.items() if name != "estimates"}
-    fields["counts"] = {name: (int(n), int(c)) for name, (n, c) in row["counts"].items()}
-    return Point(**fields)
+def _point(row: Any) -> Point:
+    fields = {name: value for name, value in _of(dict, row).items() if name not in ("estimates", "counts", "verdicts")}
+    counts = {name: (_of(int, n), _of(int, c)) for name, (n, c) in _of(dict, row["counts"]).items()}
+    verdicts = {name: _of(str, letters) for name, letters in _of(dict, row.get("verdicts", {})).items()}
+    numbers = {name: _of((int, float), value) for name, value in fields.items()}
+    return Point(counts=counts, verdicts=verdicts, **numbers)
+
+
+def _of(kind: Any, value: Any) -> Any:
+    """The value, if it is of this kind (true is no number). Raises TypeError."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{value!r:.60} is of another kind than it must be")
+    return value

@@ -43,8 +43,15 @@ def of_problems(problems: Sequence[Problem], problem_file: Path, hidden_file: Pa
         "hidden_hash": file_hash(hidden_file),
         "sources": sorted({problem.source for problem in problems if problem.source}),
         "dates": [dates[0], dates[-1]] if dates else None,
-        "prepared": json.loads(beside.read_text()) if beside.is_file() else None,
+        "prepared": _read(beside) if beside.is_file() else None,
     }
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # no reason to lose what was measured: the report says so
+        return f"{file.name} is damaged: {error}"
 
 
 def of_grading(tier: str) -> dict[str, Any]:

@@ -59,15 +59,14 @@ _READING = (
 
 
 def _lead(base: Evaluation, adapted: Evaluation | None) -> str:
-    problems = base.provenance.get("problems", len(base.points[0].counts))
     who = f"{base.policy} against {adapted.policy}" if adapted else base.policy
-    return f"{who}, {problems} problems, {base.samples} program(s) for each and temperature"
+    return f"{who}, {base.problems} problems, {base.samples} program(s) for each and temperature"
 
 
 def _section(section: Section, base: Evaluation, adapted: Evaluation | None, headed: bool) -> list[str]:
     parts = [f"<h2>{TITLES[section.group].capitalize()} ({section.problems})</h2>"] if headed else []
     if section.sentences:
-        standing = section.comparisons[0].standing
+        standing = section.comparisons[0].standing if section.comparisons else "on"
         parts.append(
             f'<div class="verdict {standing}">'
             + "".join(f"<p>{escape(line)}</p>" for line in section.sentences)
@@ -75,7 +74,7 @@ def _section(section: Section, base: Evaluation, adapted: Evaluation | None, hea
         )
     rows = [("difference" if row.difference else row.who.split(",")[0], (row.who, *row.cells)) for row in section.rows]
     parts += ["<h2>pass@k</h2>", table(["", *(f"pass@{k}" for k in section.ks)], rows)]
-    if len(section.ks) > 1:
+    if len(section.ks) > 1 and section.problems:
         k = section.ks[-1]
         plot = curve_plot(_marks(base, section.group, k, "T="), _marks(adapted, section.group, k, "adapted, T="), k)
         parts += [

@@ -103,8 +103,15 @@ class Contender:
         if not exports:
             raise EvaluationError(f"{in_run} has no export yet: let its run end, or write one with launch/export.py")
         export = exports[-1] if given == in_run else given
-        trained = frozenset(json.loads((in_run / "data.json").read_text()).values())
+        trained = _trained_on(in_run / "data.json")
         return cls(name or in_run.resolve().name, str(export), trained)
+
+
+def _trained_on(file: Path) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(file.read_text(encoding="utf-8")).values()))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise EvaluationError(f"{file} does not list the problems of the run: {error}") from error
 
 
 def _named(word: str) -> tuple[str, str]:

@@ -97,8 +97,11 @@ def test_a_command_that_is_none(evaluate):
 
 def test_problems_without_programs_are_counted(evaluate, tiny, tmp_path, capsys):
     samples = write_lines(tmp_path / "samples.jsonl", [{"id": "double", "program": "print(2 * int(input()))"}])
-    assert evaluate.main([*tiny, "evaluate.samples=1", "evaluate.k=[1]", "--regrade", str(samples)]) == 0
+    report = tmp_path / "report.html"
+    words = [*tiny, "evaluate.samples=1", "evaluate.k=[1]", "--regrade", str(samples), "--report", str(report)]
+    assert evaluate.main(words) == 0
     told = capsys.readouterr().out
+    assert "2 of 3 problems left out" in report.read_text()
     assert "all problems: 1, 1 program(s) each" in told
     assert "2 of 3 problems left out: fewer than 1 graded program(s)." in told
 

@@ -1,6 +1,7 @@
 """Counts, the evaluation file, and the report made of it."""
 
 import json
+import math
 import re
 
 import pytest
@@ -94,13 +95,29 @@ def test_an_evaluation_reads_back_equal(tmp_path):
     assert not list(file.parent.glob("*.part"))
 
 
+@pytest.mark.parametrize("value", [None, 5, -1, math.nan, True, "x", [], {}, [1], ["x"], [[]], [{}], {"a": [1, 5]}])
+def test_any_value_in_a_field_is_read_or_refused(tmp_path, value):
+    file = tmp_path / "e.json"
+    save_evaluation(file, evaluation(point(1.0, HOT), adapted=("p00", "p01"), **PROVENANCE))
+    whole = json.loads(file.read_text())
+    for name in ("policy", "ks", "samples", "points", "adapted", "provenance", *whole["points"][0]):
+        inside = name in whole["points"][0]
+        tree = whole | ({"points": [whole["points"][0] | {name: value}]} if inside else {name: value})
+        file.write_text(json.dumps(tree))
+        try:
+            write_report(tmp_path / "report.html", load_evaluation(file))
+        except EvaluationError as error:
+            assert "broken evaluation file" in str(error)  # noqa: PT017
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("{", "not an evaluation file"),
         ("{}", "its format is None"),
         ('{"format": "x"}', "its format is 'x'"),
-        ('{"format": "erpo_jax.evaluation/1"}', "broken evaluation file: KeyError: 'points'"),
+        ('{"format": "erpo_jax.evaluation/1"}', "broken evaluation file: KeyError: 'policy'"),
+        ("[" * 100_000, "not an evaluation file"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):

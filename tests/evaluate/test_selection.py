@@ -250,6 +250,11 @@ def test_what_is_no_reward_model(reward_folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": {"0": "a", "1": "b"}}))
     with pytest.raises(RewardModelError, match=r"cannot be loaded as a reward model"):
         RewardModel(str(tmp_path))  # its one output does not fit
+    from transformers import AutoConfig, Qwen2ForCausalLM
+
+    Qwen2ForCausalLM(AutoConfig.from_pretrained(reward_folder)).save_pretrained(tmp_path)
+    with pytest.raises(RewardModelError, match=r"is no sequence-classification model: its weights lack score.weight"):
+        RewardModel(str(tmp_path))
 
 
 def test_the_command(reward_folder, tmp_path, capsys):

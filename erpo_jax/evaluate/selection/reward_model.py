@@ -40,9 +40,13 @@ class RewardModel:
         folder = resolve(path)
         self._tokenizer = load_tokenizer(folder)
         try:
-            model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
+            loaded: Any = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
         except (OSError, ValueError, RuntimeError) as error:
             raise RewardModelError(f"{path} cannot be loaded as a reward model: {error}") from error
+        model, info = loaded
+        if info["missing_keys"]:  # which transformers fills with random numbers
+            lacking = ", ".join(sorted(info["missing_keys"])[:3])
+            raise RewardModelError(f"{path} is no sequence-classification model: its weights lack {lacking}")
         if model.config.num_labels != 1:
             raise RewardModelError(f"{path} has {model.config.num_labels} outputs; a reward model has one")
         if self._tokenizer.pad_token_id is None:
