@@ -206,8 +206,9 @@ class _replacing:
         return self._stream
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._stream.close()
-        if kind is None:
-            self._part.replace(self._file)
-        else:
-            self._part.unlink()
+        try:
+            self._stream.close()
+            if kind is None:
+                self._part.replace(self._file)
+        finally:
+            self._part.unlink(missing_ok=True)
