@@ -79,7 +79,7 @@ def compiled(source: str, limits: dict[str, Any], confinement: Confinement) -> t
     refused."""
     before = {name: resource.getrlimit(name) for name in (resource.RLIMIT_AS, resource.RLIMIT_CPU)}
     space = confinement.base_bytes + (limits["memory_mb"] << 20)
-    seconds = int(time.process_time() + limits["cpu_s"]) + 2
+    seconds = int(time.process_time() + limits["cpu_s"]) + 1
     try:
         _limit(resource.RLIMIT_AS, fitting(resource.RLIMIT_AS, space, None))
         _limit(resource.RLIMIT_CPU, fitting(resource.RLIMIT_CPU, seconds, None))
