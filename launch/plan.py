@@ -43,8 +43,9 @@ def main(argv: list[str]) -> int:
 
     def compile_(config: Config, why: str) -> Program:
         began, mesh = time.monotonic(), config.mesh
-        print(f"compiling for {devices} x {gpu.name}: {why} ...", end=" ", flush=True)
-        program = compile_update(config, spec, gpu_devices(gpu, mesh.data * mesh.fsdp * mesh.tensor))
+        cards = gpu_devices(gpu, mesh.data * mesh.fsdp * mesh.tensor)
+        print(f"compiling for {len(cards)} x {gpu.name}: {why} ...", end=" ", flush=True)
+        program = compile_update(config, spec, cards)
         print(f"{program.total_bytes / GIB:.1f} GiB ({time.monotonic() - began:.0f} s)", flush=True)
         return program
 

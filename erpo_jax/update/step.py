@@ -246,8 +246,8 @@ def make_step(
             grad_norm = optax.tree.norm(grads)
             learns = jnp.any(kept_c) | (slope > 0.0)
             misplaced = _misplaced_tokens(batch, kept_c, rows)
-            # Told from the gradient: the state that it changes was finite, and a check of what comes out would hold all
-            # of that in memory beside the old state.
+            # Told from the gradient: the state that it changes was finite. A norm of all that comes out would have to
+            # be there before any of the old state may go.
             finite = jnp.isfinite(policy_loss + penalty) & jnp.isfinite(grad_norm)
             mismatched = share(sums.gap, response_tokens) > max_gap
             changes, opt_state = chain.update(grads, state.opt_state, params)
