@@ -16,16 +16,35 @@ from pathlib import Path
 
 from erpo_jax.errors import UserError
 
+_SAMPLING = """The embedded engine, transformers.generate and, with --vllm-python, vLLM on the same prompts, in turns.
+Needs the `bench` extra. A line each: CPU and wall seconds, and tokens a second."""
+_REFRESH = """New weights on their way to the engine: cast, write, verify, load, each with its seconds, beside a plain
+copy of the same bytes."""
+_ENGINES = """PCR and pass@1 of the embedded engine and of vLLM on the same problems, probes and seeds, and whether they
+differ by more than sampling does."""
+_UPDATE = """One update of every contestant in turns, from the same weights on the same candidates. Needs the `bench`
+extra and, without --no-tunix, google-tunix (docs/update.md has the command). A block each: CPU and wall seconds (least
+and median of --repeats), GFLOP counted from the compiled program, temporaries in memory, and ours over it."""
+_SANDBOX = """A step of programs in the sandbox, the same with an endless program per group, and a sample of its
+executions in plain interpreters (--plain of them; `step s` is what all of them would take). `CPU x` and `wall x` are
+ratios to the plain interpreter."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     defaults = argparse.ArgumentDefaultsHelpFormatter
-    rollout(commands.add_parser("rollout", help="sampling speed", formatter_class=defaults))
-    refresh(commands.add_parser("refresh", help="new weights to the engine", formatter_class=defaults))
-    engines(commands.add_parser("engines", help="whether two engines sample alike", formatter_class=defaults))
-    update(commands.add_parser("update", help="the compiled step", formatter_class=defaults))
-    sandbox(commands.add_parser("sandbox", help="running programs", formatter_class=defaults))
+    rollout(commands.add_parser("rollout", help="sampling speed", description=_SAMPLING, formatter_class=defaults))
+    refresh(
+        commands.add_parser("refresh", help="new weights to the engine", description=_REFRESH, formatter_class=defaults)
+    )
+    engines(
+        commands.add_parser(
+            "engines", help="whether two engines sample alike", description=_ENGINES, formatter_class=defaults
+        )
+    )
+    update(commands.add_parser("update", help="the compiled step", description=_UPDATE, formatter_class=defaults))
+    sandbox(commands.add_parser("sandbox", help="running programs", description=_SANDBOX, formatter_class=defaults))
     options = parser.parse_args(arguments)
     try:
         for line in options.run(options):
@@ -104,9 +123,9 @@ def engines(parser: argparse.ArgumentParser) -> None:
 
 
 def update(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--vocabulary", type=int, default=8192)
+    parser.add_argument("--layers", type=int, default=2, help="of the policy")
+    parser.add_argument("--width", type=int, default=256, help="of the policy")
+    parser.add_argument("--vocabulary", type=int, default=8192, help="of the policy")
     parser.add_argument("--candidates", type=int, default=16, help="at most, with --rollouts: whole groups are taken")
     parser.add_argument("--groups", type=int, default=2, help="prompts, without --rollouts")
     parser.add_argument("--tokens", type=int, default=256, help="tokens of every candidate, without --rollouts")

@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     parser = command.parser(__doc__ or "")
     parser.add_argument("--gpu", default="a100-80g", help="the kind of GPU: a100-40g, a100-80g, h100, h200 or b200")
     parser.add_argument("--gpus", type=int, help="GPUs of the node; the mesh must use all of them")
-    parser.add_argument("--out", type=Path, help="folder for the compiled program (HLO text); default runs/plans/...")
+    parser.add_argument("--out", type=Path, help="folder for the program (HLO) and these lines; default runs/plans/...")
     arguments = parser.parse_args(argv)
     config = command.load_config(arguments.words)
     devices = config.mesh.data * config.mesh.fsdp * config.mesh.tensor
@@ -50,11 +50,15 @@ def main(argv: list[str]) -> int:
         return program
 
     plan = make_plan(config, spec, gpu, compile_)
-    print("\n" + "\n".join(plan_lines(plan)))
-    folder = arguments.out or Path(config.run.folder) / "plans" / f"{config.run.name}-{arguments.gpu}"
+    found = "\n".join(plan_lines(plan))
+    print(f"\n{found}")
+    # what was asked for is in the name: plans of an objective, or of another mesh, lie beside the first
+    words = [word.replace("/", "_") if "=" in word else Path(word).stem for word in arguments.words]
+    folder = arguments.out or Path(config.run.folder) / "plans" / "-".join([*words, arguments.gpu])
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.txt").write_text(f"{found}\n")
     (folder / "update.hlo.txt").write_text(plan.program.text)
-    print(f"the compiled program: {folder / 'update.hlo.txt'}")
+    print(f"the compiled program, and these lines: {folder}")
     return 0 if plan.fits else 1
 
 

@@ -29,9 +29,8 @@ def plan_lines(plan: Plan) -> list[str]:
         f"one update: {micro_batches} micro-batches of {plan.config.update.micro_batch_rows} rows, "
         f"{program.kept_micro_batches} of them learnt from; every answer as long as allowed",
     ]
-    for name, above in (("at or below the entropy ceiling", False), ("above it", True)):
-        if above and plan.config.loss.entropy_coefficient == 0.0:
-            continue
+    ceiling = (("at or below the entropy ceiling", False), ("above it", True))
+    for name, above in ceiling if plan.config.loss.entropy_coefficient else (("no entropy term", False),):
         lines += [f"  {name}", *_cost_lines(program.cost(above_ceiling=above), plan)]
     lines += ["", *_verdict(plan)]
     return lines
