@@ -27,7 +27,7 @@ def check(config: Config, *, needs_data: bool = False) -> list[str]:
             f"set evaluate.problems and evaluate.hidden to yours, or evaluate.before_and_after=false"
         )
     check_templates(config.prompt)
-    return [*_check_model(config), *_check_problems(config, needs_data)]
+    return [*check_model(config), *_check_problems(config, needs_data)]
 
 
 def model_spec(config: Config) -> ModelSpec | None:
@@ -40,7 +40,8 @@ def model_spec(config: Config) -> ModelSpec | None:
     return ModelSpec.from_hf(read_json(Path(config.model.shape))) if config.model.shape else None
 
 
-def _check_model(config: Config) -> list[str]:
+def check_model(config: Config) -> list[str]:
+    """The part of `check` that is about the model's shape."""
     spec = model_spec(config)
     if spec is None:
         return [f"model     {config.model.path}: not on this machine and no model.shape, so its sizes are not checked"]

@@ -147,14 +147,21 @@ class RunFolder:
         write_atomically(self.rollouts / f"step-{step:06d}.jsonl.zst", packed)
 
 
-def read_rollouts(file: Path) -> list[dict[str, Any]]:
-    """The records that `RunFolder.record` wrote. Raises UserError for another file, or a damaged one."""
+def read_rollouts(file: Path, needs: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The records that `RunFolder.record` wrote. Raises UserError for another file, a torn one, and one whose records
+    lack a key in `needs`."""
     try:
-        with file.open("rb") as stream:
-            text = zstandard.ZstdDecompressor().stream_reader(stream).read().decode()
-        return [json.loads(line) for line in text.splitlines()]
+        text = zstandard.ZstdDecompressor().decompress(file.read_bytes()).decode()
+        rows = [json.loads(line) for line in text.splitlines()]
     except (ValueError, RecursionError, zstandard.ZstdError) as error:
         raise UserError(f"{file} is no whole file of rollouts: {error}") from error
+    for number, row in enumerate(rows, start=1):
+        missing = sorted({*needs} - row.keys()) if isinstance(row, dict) else ["an object"]
+        if missing:
+            raise UserError(f"{file}, record {number} lacks {', '.join(missing)}: no rollouts of a run")
+    if not rows:
+        raise UserError(f"{file} holds no records")
+    return rows
 
 
 def write_atomically(file: Path, content: str | bytes) -> None:

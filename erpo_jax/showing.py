@@ -18,19 +18,24 @@ from erpo_jax.errors import UserError
 from erpo_jax.run_folder import read_rollouts
 
 _LONGEST = 60
+_SHOWN = ("step", "problem", "candidate", "program", "text", "inputs", "verdicts", "outputs")
+_LEARNT = ("reward", "present", "advantage", "weight")
 
 Record = Mapping[str, Any]
 
 
 def recorded_step(folder: Path, step: int | None = None) -> list[Record]:
     """The records of a step in a run folder, of the newest without `step`. Raises UserError when there are none."""
-    files = {int(file.name[5:11]): file for file in sorted((folder / "rollouts").glob("step-*.jsonl.zst"))}
+    names = {
+        file: file.name.removeprefix("step-").removesuffix(".jsonl.zst") for file in folder.glob("rollouts/step-*")
+    }
+    files = {int(name): file for file, name in names.items() if name.isdecimal()}
     if not files:
         raise UserError(f"{folder} holds no rollouts (rollouts/step-*.jsonl.zst); give the folder of a run")
     chosen = max(files) if step is None else step
     if chosen not in files:
         raise UserError(f"--step {step}: {folder} has the steps {min(files)} to {max(files)}")
-    return list(read_rollouts(files[chosen]))
+    return list(read_rollouts(files[chosen], (*_SHOWN, *_LEARNT)))
 
 
 def show_step(records: Sequence[Record], console: Console) -> None:

@@ -122,21 +122,30 @@ def engines(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} must be at least 1")
+    return number
+
+
 def update(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--layers", type=int, default=2, help="of the policy")
-    parser.add_argument("--width", type=int, default=256, help="of the policy")
-    parser.add_argument("--vocabulary", type=int, default=8192, help="of the policy")
-    parser.add_argument("--candidates", type=int, default=16, help="at most, with --rollouts: whole groups are taken")
-    parser.add_argument("--groups", type=int, default=2, help="prompts, without --rollouts")
-    parser.add_argument("--tokens", type=int, default=256, help="tokens of every candidate, without --rollouts")
-    parser.add_argument("--prompt-tokens", type=int, default=64, help="of them in its prompt, without --rollouts")
+    parser.add_argument("--layers", type=_positive, default=2, help="of the policy")
+    parser.add_argument("--width", type=_positive, default=256, help="of the policy")
+    parser.add_argument("--vocabulary", type=_positive, default=8192, help="of the policy")
+    parser.add_argument(
+        "--candidates", type=_positive, default=16, help="at most, with --rollouts: whole groups are taken"
+    )
+    parser.add_argument("--groups", type=_positive, default=2, help="prompts, without --rollouts")
+    parser.add_argument("--tokens", type=_positive, default=256, help="tokens of every candidate, without --rollouts")
+    parser.add_argument("--prompt-tokens", type=_positive, default=64, help="of them in its prompt, without --rollouts")
     parser.add_argument(
         "--rollouts", type=Path, help="take lengths and rewards from rollouts/step-*.jsonl.zst of a run"
     )
-    parser.add_argument("--micro-batch-rows", type=int, default=1, help="update.micro_batch_rows of our step")
-    parser.add_argument("--chunk-tokens", type=int, default=128, help="update.chunk_tokens of our step")
+    parser.add_argument("--micro-batch-rows", type=_positive, default=1, help="update.micro_batch_rows of our step")
+    parser.add_argument("--chunk-tokens", type=_positive, default=128, help="update.chunk_tokens of our step")
     parser.add_argument("--no-tunix", action="store_true", help="leave Tunix out")
-    parser.add_argument("--repeats", type=int, default=5, help="measured steps of each, in turn")
+    parser.add_argument("--repeats", type=_positive, default=5, help="measured steps of each, in turn")
 
     def run(options: argparse.Namespace) -> list[str]:
         from erpo_jax.benchmarks.timing import machine

@@ -24,11 +24,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="folder for the program (HLO) and these lines; default runs/plans/...")
     arguments = parser.parse_args(argv)
     config = command.load_config(arguments.words)
-    devices = config.mesh.data * config.mesh.fsdp * config.mesh.tensor
+    others = config.mesh.data * config.mesh.tensor
+    devices = others * config.mesh.fsdp
     if arguments.gpus not in (None, devices):
+        fitting = arguments.gpus > 0 and arguments.gpus % others == 0
         raise UserError(
             f"--gpus {arguments.gpus}, but mesh.data * mesh.fsdp * mesh.tensor = {devices} devices; "
-            f"set mesh.fsdp={max(1, arguments.gpus // (config.mesh.data * config.mesh.tensor))}"
+            + (f"set mesh.fsdp={arguments.gpus // others}" if fitting else f"give --gpus a multiple of {others}")
         )
     command.prepare_gpu_compiler()
 
@@ -40,6 +42,14 @@ def main(argv: list[str]) -> int:
     spec = preflight.model_spec(config)
     if spec is None:
         raise UserError(f"{config.model.path} is not on this machine; set model.shape to its config.json")
+    preflight.check_model(config)
+    # what was asked for is in the name: plans of an objective, or of another mesh, lie beside the first
+    words = [word.replace("/", "_") if "=" in word else Path(word).stem for word in arguments.words]
+    folder = arguments.out or Path(config.run.folder) / "plans" / "-".join([*words, arguments.gpu])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {folder}: {error.strerror}; --out names another") from error
 
     def compile_(config: Config, why: str) -> Program:
         began, mesh = time.monotonic(), config.mesh
@@ -52,10 +62,6 @@ def main(argv: list[str]) -> int:
     plan = make_plan(config, spec, gpu, compile_)
     found = "\n".join(plan_lines(plan))
     print(f"\n{found}")
-    # what was asked for is in the name: plans of an objective, or of another mesh, lie beside the first
-    words = [word.replace("/", "_") if "=" in word else Path(word).stem for word in arguments.words]
-    folder = arguments.out or Path(config.run.folder) / "plans" / "-".join([*words, arguments.gpu])
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.txt").write_text(f"{found}\n")
     (folder / "update.hlo.txt").write_text(plan.program.text)
     print(f"the compiled program, and these lines: {folder}")

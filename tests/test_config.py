@@ -34,6 +34,7 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
         ("evaluate.k=8", "evaluate.k"),
         ("update.minibatches=20", "is more than train.problems_per_step=16"),
         ("run.name=../x", "must be one folder name"),
+        ("run.name=..", "must be one folder name"),
         ("mask.calibration=[0.5,1.5]", "must be at least two weights in [0, 1]"),
         ("train.steps=1:30", "YAML reads 1:30 in another base than 10"),
         ("train.steps=010", "YAML reads 010 in another base than 10"),

@@ -47,6 +47,18 @@ def test_rollout_records_come_back(tmp_path):
     (file,) = run.rollouts.iterdir()
     assert file.name == "step-000007.jsonl.zst"
     assert read_rollouts(file) == rows
+    with pytest.raises(UserError, match="record 1 lacks weight: no rollouts"):
+        read_rollouts(file, ("problem", "weight"))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_torn_file_of_rollouts_is_said(tmp_path, share):
+    run = opened(tmp_path)
+    run.record(7, [{"problem": str(number**5)} for number in range(500)])
+    (file,) = run.rollouts.iterdir()
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(UserError, match="no whole file of rollouts"):
+        read_rollouts(file)
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):

@@ -73,5 +73,9 @@ def test_what_is_not_there_is_said(folder, tmp_path):
         recorded_step(folder, 3)
     with pytest.raises(UserError, match=r"--problem bb .* nearest name in it is b"):
         show_problem(recorded_step(folder), "bb", Console(quiet=True))
+    (folder / "rollouts" / "step-old.jsonl.zst").touch()
+    RunFolder(folder).record(8, [{"step": 8}])
+    with pytest.raises(UserError, match="record 1 lacks advantage, candidate"):
+        recorded_step(folder)
     with pytest.raises(UserError, match="holds no rollouts"):
         recorded_step(tmp_path / "none")

@@ -62,7 +62,7 @@ def check(config: Config) -> None:
         raise ConfigError(f"mask.calibration={steps} must be at least two weights in [0, 1], from PCR 0 to PCR 1")
     if config.rollout.engine == "vllm":
         check_placement(config)
-    if not config.run.name or config.run.name != Path(config.run.name).name:
+    if config.run.name in ("", ".", "..") or config.run.name != Path(config.run.name).name:
         raise ConfigError(
             f"run.name={config.run.name} must be one folder name, without '/'; run.folder says where it is"
         )

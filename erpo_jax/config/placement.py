@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from erpo_jax.config.keys import ConfigError
 from erpo_jax.config.sections import Config
 
 SHARED_MEMORY = 0.95
 """Of a GPU's memory, what JAX and vLLM may plan for together; the rest is for their libraries."""
 
-MAX_TEMPERATURE = 2.0
+LAST_PORT = 65535
+TEMPERATURES = (0.01, 2.0)
+"""What vLLM takes beside 0; it samples at 0.01 what is asked for below."""
 
 
 def loosest_dtype(config: Config) -> str:
@@ -20,20 +24,26 @@ def loosest_dtype(config: Config) -> str:
 def check_placement(config: Config) -> None:
     """Raises ConfigError naming the key, the sizes found, and the valid ones."""
     vllm = config.vllm
-    if vllm.kind == "process" and (vllm.urls or vllm.servers > 1 or vllm.tensor_parallel > 1):
+    if vllm.kind == "process" and (vllm.urls or vllm.servers > 1 or vllm.tensor_parallel > 1 or vllm.arguments):
         raise ConfigError(
-            "vllm.kind=process is one process of one device: it goes with vllm.urls=[], vllm.servers=1 and "
-            "vllm.tensor_parallel=1; vllm.kind=server has no such limits"
+            "vllm.kind=process is one process of one device: it goes with vllm.urls=[], vllm.servers=1, "
+            "vllm.tensor_parallel=1 and vllm.arguments=[]; vllm.kind=server has no such limits"
         )
     temperatures = [config.rollout.temperature, config.probes.temperature, *config.evaluate.temperatures]
-    if max(temperatures) > MAX_TEMPERATURE:
-        raise ConfigError(
-            f"vLLM takes temperatures up to {MAX_TEMPERATURE:g}, and {max(temperatures):g} is asked for; lower it in "
-            f"rollout, probes or evaluate, or use rollout.engine=jax"
-        )
+    for temperature in temperatures:
+        if temperature and not TEMPERATURES[0] <= temperature <= TEMPERATURES[1]:
+            raise ConfigError(
+                f"vLLM takes temperatures from {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g}, and 0; {temperature:g} is "
+                f"asked for; change it in rollout, probes or evaluate, or use rollout.engine=jax"
+            )
     for url in vllm.urls:
-        if not url.startswith(("http://", "https://")):
-            raise ConfigError(f"vllm.urls has {url}: a server's address begins with http:// or https://")
+        if not _is_address(url):
+            raise ConfigError(f"vllm.urls has {url}: a server's address is like http://node1:8000, or https://")
+    if vllm.port and vllm.port + vllm.servers - 1 > LAST_PORT:
+        raise ConfigError(
+            f"vllm.port={vllm.port} for vllm.servers={vllm.servers}: ports end at {LAST_PORT}; use at most "
+            f"{LAST_PORT - vllm.servers + 1}, or 0 for free ones"
+        )
     if vllm.placement == "none":
         if vllm.devices or vllm.train_devices:
             raise ConfigError(
@@ -70,6 +80,14 @@ def check_placement(config: Config) -> None:
             f"{vllm.jax_memory_fraction:g} = {together:g} of one GPU is over {SHARED_MEMORY}; use vllm.memory_fraction="
             f"{max(SHARED_MEMORY - vllm.jax_memory_fraction, 0.05):g}, or vllm.sleep=1 so that they take turns"
         )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, a bracket that is not closed
+        return False
 
 
 def _must_be(name: str, found: int, formula: str, wanted: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from erpo_jax.benchmarks.timing import BenchmarkError
 from erpo_jax.config import LossConfig, MaskConfig
+from erpo_jax.errors import UserError
 from erpo_jax.run_folder import read_rollouts
 from erpo_jax.update import Candidate
 from erpo_jax.update.reference import plan
@@ -42,10 +43,13 @@ def of_one_length(count: int, groups: int, tokens: int, prompt_tokens: int, voca
 def of_rollouts(file: Path, count: int, vocabulary: int) -> list[Candidate]:
     """The file's first whole groups, at most `count` candidates: their lengths, rewards and shared prompts as they are,
     their ids taken modulo the vocabulary of the benchmark's policy (never 0). Raises BenchmarkError."""
+    read = ("problem", "prompt_ids", "token_ids", "logprobs", "reward", "present")
     try:
-        records = [record for record in read_rollouts(file) if record["present"]]
-    except (OSError, ValueError, KeyError) as error:
+        records = [record for record in read_rollouts(file, read) if record["present"]]
+    except (OSError, UserError) as error:
         raise BenchmarkError(f"--rollouts {file} is not a rollouts/step-*.jsonl.zst of a run: {error}") from error
+    if not records:
+        raise BenchmarkError(f"--rollouts {file} holds no candidate that was learnt from")
     names = list(dict.fromkeys(record["problem"] for record in records))
     made: list[Candidate] = []
     for group, name in enumerate(names):

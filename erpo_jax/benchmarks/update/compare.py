@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from erpo_jax.benchmarks.timing import Timing, in_turn
+from erpo_jax.benchmarks.timing import BenchmarkError, Timing, in_turn
 from erpo_jax.benchmarks.update.candidates import kept_share, of_one_length, of_rollouts, tokens
 from erpo_jax.benchmarks.update.contestants import Contestant, erpo, plain_reference, verl_like
 from erpo_jax.benchmarks.update.tunix import tunix
@@ -132,6 +132,10 @@ def compare(
     say: Callable[[str], None] = lambda line: None,
 ) -> UpdateBenchmark:
     """Measure `repeats` steps of each, in turn. Raises BenchmarkError."""
+    if sizes.width % (2 * max(sizes.width // 64, 1)) or sizes.vocabulary < 2:
+        raise BenchmarkError(
+            f"--width {sizes.width} must be a multiple of 64 (heads of 64), --vocabulary {sizes.vocabulary} at least 2"
+        )
     if rollouts is None:
         candidates = of_one_length(sizes.candidates, sizes.groups, sizes.tokens, sizes.prompt_tokens, sizes.vocabulary)
     else:

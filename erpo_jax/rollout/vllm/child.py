@@ -65,15 +65,16 @@ class Python:
 
     def __init__(self, python: str) -> None:
         self.path = Path(python).expanduser().absolute()
-        if not os.access(self.path, os.X_OK):
+        if not (self.path.is_file() and os.access(self.path, os.X_OK)):
             raise UserError(
                 f"vllm.python={python} is not there; `make vllm` makes .venv-vllm, or name the Python that has vLLM"
             )
         found = subprocess.run([self.path, "-c", _FIND], capture_output=True, text=True, timeout=60, check=False)
-        if not found.stdout.strip():
+        named = [words for line in found.stdout.splitlines() if (words := line.split())[:1] in (["vllm"], [CPU_BUILD])]
+        if not named:
             said = found.stderr.strip().splitlines()[-1:] or [""]
             raise UserError(f"vllm.python={python} has no vLLM {said[0]}; `make vllm` installs it into .venv-vllm")
-        self.build, self.version = found.stdout.split()
+        self.build, self.version = named[-1]  # a Python may greet first
         check_version(f"vllm.python={python}", self.version)
 
     @property

@@ -62,8 +62,8 @@ class VllmEngine:
         dtype = config.vllm.dtype
         if dtype == "auto":
             dtype = str(nnx.merge(policy.graphdef, policy.params).compute_dtype)
-        self._folders = Folders(config.vllm.exports, folder, policy, dtype)
         backends = _backends(config, folder / "vllm", dtype, _longest(config, policy))
+        self._folders = Folders(config.vllm.exports, folder, policy, dtype)
         self._keepers = [Keeper(backend, self._budget, config.vllm.probe_timeout_s) for backend in backends]
         self._asleep = False
         try:

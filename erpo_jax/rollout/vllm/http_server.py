@@ -55,9 +55,12 @@ class HttpServer:
                         f"{self.name} did not answer within vllm.start_timeout_s={self._start_timeout_s:g} ({error})"
                     ) from error
             time.sleep(0.5)
-        found = str(self._call("GET", "/version", timeout_s=30.0)["version"])
+        version, models = (self._call("GET", path, timeout_s=30.0) for path in ("/version", "/v1/models"))
+        try:
+            found, self._model = str(version["version"]), models["data"][0]["id"]
+        except (LookupError, TypeError) as error:
+            raise EngineFailed(f"{self.name} does not say its version and model as a vLLM server does") from error
         check_version(self.name, found)
-        self._model = self._call("GET", "/v1/models", timeout_s=30.0)["data"][0]["id"]
 
     def ask(self, token_ids: tuple[int, ...], sampling: Mapping[str, Any], timeout_s: float) -> Answer:
         body = {"model": self._model, "token_ids": list(token_ids), "sampling_params": sampling}
@@ -140,7 +143,12 @@ class HttpServer:
             raise EngineFailed(
                 f"{self.name} refused {path} with {response.status}: {_said(content)}{_hint(response.status, path)}"
             )
-        found = json.loads(content) if content else {}
+        try:
+            found = json.loads(content) if content else {}
+        except ValueError as error:
+            raise EngineFailed(
+                f"{self.name} answered {path} with no JSON ({_said(content)}): no vLLM server?"
+            ) from error
         return found if isinstance(found, dict) else {"value": found}
 
 

@@ -20,7 +20,8 @@ class OwnServer(HttpServer):
         self, number: int, config: VllmConfig, python: Python, folder: Path, *, dtype: str, longest: int
     ) -> None:
         port = config.port + number if config.port else _free_port(config.host)
-        super().__init__(f"http://{config.host}:{port}", start_timeout_s=config.start_timeout_s)
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        super().__init__(f"http://{host}:{port}", start_timeout_s=config.start_timeout_s)
         self.name = f"vLLM server {number} on port {port}"
         self._config, self._python, self._dtype, self._longest = config, python, dtype, longest
         width = config.tensor_parallel
@@ -75,7 +76,10 @@ class OwnServer(HttpServer):
 
 def _free_port(host: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise UserError(f"vllm.host={host} is no address of this machine ({error.strerror or error})") from error
         return int(probe.getsockname()[1])
 
 

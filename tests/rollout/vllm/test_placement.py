@@ -35,10 +35,15 @@ SPLIT = ["vllm.placement=split", "mesh.fsdp=4", "vllm.servers=2", "vllm.tensor_p
             r"vllm.train_devices names 2 GPUs; mesh.data \* mesh.fsdp \* mesh.tensor = 4",
         ),
         (["vllm.devices=[0]"], r"need vllm.placement=colocated or vllm.placement=split"),
-        (["vllm.urls=[node1:8000]"], r"vllm.urls has node1:8000: a server's address begins with http"),
+        (["vllm.urls=[node1:8000]"], r"vllm.urls has node1:8000: a server's address is like http://node1:8000"),
+        (["vllm.urls=[http://node1:99999]"], r"vllm.urls has http://node1:99999: a server's address is like"),
+        (["vllm.urls=['http://[::1']"], r"vllm.urls has http://\[::1: a server's address is like"),
+        (["vllm.port=65535", "vllm.servers=2"], r"ports end at 65535; use at most 65534"),
         ([*COLOCATED, "vllm.urls=[http://node1:8000]"], r"use vllm.placement=none"),
         (["vllm.kind=process", "vllm.servers=2"], r"vllm.kind=process is one process of one device"),
-        (["rollout.temperature=2.5"], r"vLLM takes temperatures up to 2, and 2.5 is asked for"),
+        (["vllm.kind=process", "vllm.arguments=[--any]"], r"vllm.kind=process is one process of one device"),
+        (["rollout.temperature=2.5"], r"vLLM takes temperatures from 0.01 to 2, and 0; 2.5 is asked for"),
+        (["rollout.temperature=0.001"], r"vLLM takes temperatures from 0.01 to 2, and 0; 0.001 is asked for"),
     ],
 )
 def test_a_placement_that_cannot_be_is_refused_with_its_numbers(words, said):
